@@ -1,0 +1,39 @@
+"""Certified robustness by randomized smoothing whose certificates hold on the computer that issues them.
+
+    import soundsmooth as ss
+
+    smooth = ss.Smoother(model, sigma="0.25")
+    certificate = smooth.certify(image)
+    certificate.label, certificate.radius
+
+Importing this package is cheap: everything is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .certificate import Certificate, Prediction
+    from .grid import Grid, levels
+    from .smoother import Smoother
+
+__version__ = "0.1.0"
+__all__ = ["Certificate", "Grid", "Prediction", "Smoother", "__version__", "levels"]
+
+_HOMES = {
+    "Certificate": ".certificate",
+    "Grid": ".grid",
+    "Prediction": ".certificate",
+    "Smoother": ".smoother",
+    "levels": ".grid",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

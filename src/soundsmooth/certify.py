@@ -1,0 +1,172 @@
+"""The paper's Algorithm 2: certification and prediction of F ∘ g_k, many classes.
+
+`sample_under_noise` and `certify` are to be read beside the paper's procedures of the same names; what the
+paper calls Failure does not exist here, because the noise is exact (docs/noise.md).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from .exact import (
+    clopper_pearson_above,
+    clopper_pearson_below,
+    fair_coin_rejected,
+    hoeffding_below,
+    radius_below,
+    radius_two_below,
+)
+from .exact.balls import float_above
+from .grid import Levels
+from .models import NOBODY, Model, Votes
+from .noise import Purpose
+from .noise.sources import Source
+from .settings import BoundName, Settings
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many noisy copies voted for each class, and how many for nobody."""
+
+    classes: tuple[int, ...]
+    nobody: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.classes) + self.nobody
+
+    @property
+    def top(self) -> int:
+        """The class with most votes; ties fall to the lowest."""
+        return self.classes.index(max(self.classes))
+
+    def most_among_others(self, label: int) -> int:
+        """The largest count of any class but `label`, nobody included."""
+        return max([*self.classes[:label], *self.classes[label + 1 :], self.nobody])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A label with its proved bounds, or an abstention (label None, radius 0)."""
+
+    label: int | None
+    radius: float
+    p_lower: float
+    p_upper: float | None
+    """Above every other class's probability; only where the bound looks at it (runner-up)."""
+
+
+@dataclass(frozen=True)
+class Voting:
+    """Who votes, on how large batches, and under which kernel flags: all promised beforehand."""
+
+    model: Model
+    batch: int
+    flags: Mapping[str, str]
+
+
+def certify(
+    voting: Voting, noise: Source, x: Levels, sigma: Fraction, settings: Settings, progress: Progress = lambda _: None
+) -> tuple[Verdict, Counts, Counts]:
+    """The paper's Certify: a verdict, and the two counts it rests on.
+
+    Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
+    classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
+    """
+    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress)
+    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress)
+    return verdict(counts0, counts, sigma, settings), counts0, counts
+
+
+def sample_under_noise(
+    voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
+) -> Counts:
+    """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
+    tally = Tally()
+    for first in range(0, n, voting.batch):
+        keep = min(voting.batch, n - first)
+        tally.add(votes_of_batch(voting, noise, x, purpose, first), keep)
+        progress(keep)
+    return tally.counts()
+
+
+def votes_of_batch(voting: Voting, noise: Source, x: Levels, purpose: Purpose, first: int) -> Votes:
+    """The votes of the copies first, first + 1, …: one batch, always of the same shape.
+
+    The model owns the batch it is given. A lost copy votes for nobody.
+    """
+    if voting.model.flags() != voting.flags:
+        raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
+    noisy = noise.noisy(purpose, x, first, voting.batch)
+    votes = voting.model.vote(noisy.values)
+    votes.labels[list(noisy.lost)] = NOBODY
+    return votes
+
+
+class Tally:
+    """Counts votes, batch by batch."""
+
+    def __init__(self) -> None:
+        self._counts: npt.NDArray[np.int64] | None = None  # nobody first, then the classes
+
+    def add(self, votes: Votes, keep: int) -> None:
+        """Count the first `keep` votes; the rest filled up the batch and are dropped."""
+        counts = np.bincount(votes.labels[:keep] - NOBODY, minlength=votes.classes + 1)
+        if self._counts is None:
+            self._counts = np.zeros(votes.classes + 1, np.int64)
+        if len(counts) != len(self._counts):
+            raise ValueError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
+        self._counts += counts
+
+    def counts(self) -> Counts:
+        assert self._counts is not None, "no votes were counted"
+        nobody, *classes = self._counts.tolist()
+        return Counts(tuple(classes), nobody)
+
+
+def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings) -> Verdict:
+    """What the counts prove: the label that selection chose, with the radius that estimation allows.
+
+    Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
+    """
+    label = counts0.top
+    p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
+    if p_upper is None:
+        won = p_lower > 0.5
+        radius = radius_below(p_lower, sigma) if won else 0.0
+    else:
+        won = p_lower > p_upper
+        radius = radius_two_below(p_lower, p_upper, sigma) if won else 0.0
+    return Verdict(label if won else None, radius, p_lower, p_upper)
+
+
+def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:
+    hits, n = counts.classes[label], counts.total
+    if bound == "clopper-pearson":
+        return clopper_pearson_below(hits, n, alpha), None
+    if bound == "hoeffding":
+        return hoeffding_below(hits, n, alpha), None
+    # The most frequent of the others dominates the count of the true runner-up, whichever class that is, and
+    # the bound rises with the count: no price for the number of classes. (Bounding the runner-up that selection
+    # named would leave out all the others.)
+    p_lower = clopper_pearson_below(hits, n, alpha / 2)
+    others = clopper_pearson_above(counts.most_among_others(label), n, alpha / 2)
+    return p_lower, min(others, float_above(1 - Fraction(p_lower)))
+
+
+def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -> tuple[int | None, Counts]:
+    """The smoothed classifier's answer at x, or None: it abstains rather than guess.
+
+    Guarantee: a label other than the smoothed classifier's own is returned with probability at most α. (The
+    two-sided exact binomial test between the two most frequent; "nobody" is ranked as a class and never wins.)
+    """
+    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n)
+    label = counts.top
+    hits, others = counts.classes[label], counts.most_among_others(label)
+    won = hits > others and fair_coin_rejected(hits, others, alpha)
+    return (label if won else None), counts

@@ -1,0 +1,32 @@
+"""Proved numbers: every result is an exact integer, or a double with a stated direction.
+
+The only room that imports flint. Each function's docstring has a `Guarantee:`; the arguments are in
+docs/noise.md.
+"""
+
+from .binomial import (
+    clopper_pearson_above,
+    clopper_pearson_below,
+    fair_coin_rejected,
+    hoeffding_above,
+    hoeffding_below,
+)
+from .breakpoints import breakpoint_floor, breakpoints
+from .radius import radius_below, radius_two_below
+from .rationals import Rational, positive, probability, rational
+
+__all__ = [
+    "Rational",
+    "breakpoint_floor",
+    "breakpoints",
+    "clopper_pearson_above",
+    "clopper_pearson_below",
+    "fair_coin_rejected",
+    "hoeffding_above",
+    "hoeffding_below",
+    "positive",
+    "probability",
+    "radius_below",
+    "radius_two_below",
+    "rational",
+]

@@ -1,0 +1,46 @@
+"""What is known of the machine: its cores, its memory, its software."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+
+PACKAGES = ("soundsmooth", "numpy", "python-flint", "cryptography", "onnxruntime", "torch", "triton")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int | None:
+    """Bytes of memory that can be had now, where the system tells; None elsewhere."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def check_memory(needed: int, what: str, advice: str) -> None:
+    """A ValueError, before anything is allocated, for what cannot fit."""
+    there = memory()
+    if there is not None and needed > there:
+        raise ValueError(f"{what} needs {needed / 2**30:.1f} GiB, but {there / 2**30:.1f} GiB are free; {advice}")
+
+
+def environment() -> dict[str, str]:
+    """Software and machine, recorded beside a certificate and not promised in it."""
+    found = {"python": platform.python_version(), "platform": platform.platform(), "cores": str(cores())}
+    for package in PACKAGES:
+        if package in ("onnxruntime", "torch", "triton") and package not in sys.modules:
+            continue
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed as a package"
+    return found

@@ -1,0 +1,63 @@
+"""Any Python function on NumPy batches, as a model."""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from types import CodeType
+
+import numpy as np
+import numpy.typing as npt
+
+from ..grid import Floats
+from .protocol import Identity, Votes, check_independence, votes
+
+Scores = Callable[[Floats], npt.ArrayLike]
+
+
+class CallableModel:
+    """A function from a float32 batch [B, *shape] to scores [B, classes].
+
+    It is assumed to be honest: it runs in this process and could read anything, the key included.
+    """
+
+    batch: int | None = None
+    shape: tuple[int, ...] | None = None
+
+    def __init__(self, scores: Scores, independence: str = "auto") -> None:
+        check_independence(independence, "a Python callable")
+        self._scores = scores
+
+    def identity(self) -> Identity:
+        return Identity("callable", code_digest(self._scores), binding=False)
+
+    def flags(self) -> dict[str, str]:
+        return {}
+
+    def vote(self, values: Floats) -> Votes:
+        return votes(np.asarray(self._scores(values)), len(values))
+
+
+def code_digest(function: object) -> str:
+    """SHA-256 of what can be seen of a Python function: its name and its code. Not binding.
+
+    Data that the code reaches (globals, closures, attributes, files) are not in it.
+    """
+    target = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
+    name = f"{getattr(target, '__module__', '?')}.{getattr(target, '__qualname__', '?')}"
+    digest = hashlib.sha256(name.encode())
+    try:
+        digest.update(inspect.getsource(target).encode())
+    except (OSError, TypeError):
+        code = getattr(target, "__code__", None)
+        if code is not None:
+            _add_code(digest, code)
+    return digest.hexdigest()
+
+
+def _add_code(digest: "hashlib._Hash", code: CodeType) -> None:
+    digest.update(code.co_code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add_code(digest, constant)
+        else:
+            digest.update(repr(constant).encode())

@@ -1,0 +1,102 @@
+"""From what a user has (a module, a path, a function, a name) to a model."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .callables import CallableModel
+from .onnx_file import OnnxModel
+from .protocol import Model
+from .torch_module import TorchModel, precision_name
+
+PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
+
+
+def model_of(
+    source: object,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    channels_last: bool = False,
+    threads: int | None = None,
+    independence: str = "auto",
+    weights: str | Path | None = None,
+) -> Model:
+    """The model that `source` stands for: a torch.nn.Module, a path to .onnx, "package.module:factory", a callable.
+
+    A pickled file is refused: loading it would run code that its author chose.
+    """
+    if isinstance(source, Path) or (isinstance(source, str) and ":" not in source.replace(":\\", "")):
+        _refuse_pickle(Path(source))
+        if Path(source).suffix.lower() != ".onnx":
+            raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
+        if weights is not None or channels_last or precision_name(dtype) != "float32":
+            raise ValueError(
+                "an ONNX file holds its weights, layout and precision: leave weights, channels-last and dtype out"
+            )
+        return OnnxModel(source, device, threads, independence)
+    if isinstance(source, str):
+        source = from_factory(source, weights)
+        weights = None
+    if weights is not None:
+        raise ValueError('weights go with a "package.module:factory" model only')
+    if is_torch_module(source):
+        return TorchModel(source, device, dtype, channels_last, independence)  # type: ignore[arg-type]
+    if callable(source):
+        if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last:
+            raise ValueError("a callable gets float32 batches in NumPy; device, dtype and layout are its own affair")
+        return CallableModel(source, independence)
+    raise ValueError(
+        f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
+    )
+
+
+def is_torch_module(source: object) -> bool:
+    """Without importing torch: if it was never imported, nothing can be one of its modules."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
+def from_factory(name: str, weights: str | Path | None = None) -> object:
+    """Import `package.module:factory` and call it. This runs the module's code, with all your rights."""
+    module_name, _, factory_name = name.partition(":")
+    try:
+        sys.path.insert(0, "")
+        factory: Callable[[], Any] = getattr(importlib.import_module(module_name), factory_name)
+        model: object = factory()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ValueError(f"cannot make a model from {name!r}: {error}") from error
+    finally:
+        sys.path.remove("")
+    if weights is not None:
+        _load_weights(model, Path(weights))
+    return model
+
+
+def _load_weights(model: object, path: Path) -> None:
+    if not is_torch_module(model):
+        raise ValueError("weights can be loaded into a torch.nn.Module only")
+    if path.suffix != ".safetensors":
+        _refuse_pickle(path)
+        raise ValueError(f"weights must be a .safetensors file, not {path.name!r}")
+    if not path.is_file():
+        raise ValueError(f"there is no weights file {str(path)!r}")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        model.load_state_dict(load_file(path))  # type: ignore[attr-defined]
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{path.name!r} does not fit the model: {error}") from error
+
+
+def _refuse_pickle(path: Path) -> None:
+    if path.suffix.lower() in PICKLES:
+        raise ValueError(
+            f"{path.name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
+            'Export the model instead: torch.onnx.export(model, (example,), "model.onnx", input_names=["image"], '
+            'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False), or save the weights alone with '
+            'safetensors.torch.save_file(model.state_dict(), "model.safetensors") and pass --weights'
+        )

@@ -1,0 +1,155 @@
+"""An ONNX file through onnxruntime, as a model.
+
+The file is untrusted input. It is data, not code: what it names outside its own folder is refused, and what
+was hashed is what runs, because the session is made from the very bytes that went into the digest.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..grid import Floats
+from ..machine import cores
+from .protocol import Identity, Votes, check_independence, votes
+from .torch_module import first_line
+
+if TYPE_CHECKING:
+    import onnx
+
+#: protobuf cannot hold more; larger models keep their weights in separate files, which we put inside.
+MOST_BYTES = (1 << 31) - 1
+
+
+class OnnxModel:
+    """A graph with one float input [batch, …] and scores [batch, classes] as its first output."""
+
+    def __init__(
+        self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
+    ) -> None:
+        check_independence(independence, "an ONNX graph by this version")
+        self._device = device or "cpu"
+        self._threads = threads or cores()
+        graph, self._sha256 = read_model(Path(path))
+        self._session = _session(graph, self._device, self._threads)
+        self._input, shape = _only_input(self._session)
+        self.batch: int | None = shape[0]
+        self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
+        self._output = self._session.get_outputs()[0].name
+
+    def identity(self) -> Identity:
+        return Identity("onnx", self._sha256, binding=True, device=self._device, flags=self.flags())
+
+    def flags(self) -> dict[str, str]:
+        return {"optimization": "all", "provider": self._session.get_providers()[0], "threads": str(self._threads)}
+
+    def vote(self, values: Floats) -> Votes:
+        try:
+            (scores,) = self._session.run([self._output], {self._input: values})
+        except Exception as error:  # onnxruntime's exceptions share no public base class
+            raise ValueError(f"onnxruntime could not run the model: {first_line(error)}") from error
+        return votes(np.asarray(scores), len(values))
+
+
+def read_model(path: Path) -> tuple[bytes, str]:
+    """The model as one piece of bytes, and the SHA-256 of its file and of every file of weights it names."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    if not path.is_file():
+        raise ValueError(f"there is no model file {str(path)!r}")
+    content = path.read_bytes()
+    digest = hashlib.sha256(content)
+    try:
+        model = onnx.load_model_from_string(content)
+    except DecodeError:
+        raise ValueError(f"{str(path)!r} is not an ONNX file, or a broken one") from None
+    if not model.graph.node:
+        raise ValueError(f"{str(path)!r} is not an ONNX file, or it holds no graph")
+    outside = [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
+    if not outside:
+        return content, digest.hexdigest()
+    files = {
+        name: _file_inside(path.parent, name).read_bytes() for name in sorted({_entry(t, "location") for t in outside})
+    }
+    for name, weights in files.items():
+        digest.update(name.encode() + b"\0" + hashlib.sha256(weights).digest())
+    for tensor in outside:  # from the bytes that were hashed, not from the disk again
+        _put_inside(tensor, files[_entry(tensor, "location")])
+    if model.ByteSize() > MOST_BYTES:
+        raise ValueError(f"{str(path)!r} with its weights exceeds the 2 GiB that one ONNX message can hold")
+    return model.SerializeToString(), digest.hexdigest()
+
+
+def _entry(tensor: "onnx.TensorProto", key: str) -> str:
+    return next((entry.value for entry in tensor.external_data if entry.key == key), "")
+
+
+def _put_inside(tensor: "onnx.TensorProto", weights: bytes) -> None:
+    """Turn a tensor that points into a file of weights into one that holds its own."""
+    start = int(_entry(tensor, "offset") or 0)
+    size = int(_entry(tensor, "length") or len(weights) - start)
+    if start < 0 or size < 0 or start + size > len(weights):
+        raise ValueError(f"the tensor {tensor.name!r} reaches beyond the end of its file of weights")
+    tensor.raw_data = weights[start : start + size]
+    del tensor.external_data[:]
+    tensor.ClearField("data_location")
+
+
+def _file_inside(folder: Path, name: str) -> Path:
+    """The file of weights, if it is a plain file below the model's own folder; else a ValueError."""
+    root, target = folder.resolve(), (folder / name).resolve()
+    if not name or Path(name).is_absolute() or not target.is_relative_to(root):
+        raise ValueError(f"the model wants to read {name!r}, outside its own folder; this is refused")
+    if not target.is_file():
+        raise ValueError(f"the model's weights {name!r} are missing beside it")
+    return target
+
+
+def _tensors(message: Any) -> "list[onnx.TensorProto]":
+    """Every tensor anywhere in a protobuf message: initializers, constants, subgraphs, functions."""
+    import onnx
+
+    if isinstance(message, onnx.TensorProto):
+        return [message]
+    found = []
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_MESSAGE:
+            parts = value if _repeated(value) else [value]
+            found += [tensor for part in parts for tensor in _tensors(part)]
+    return found
+
+
+def _repeated(value: Any) -> bool:
+    return hasattr(value, "__len__") and not hasattr(value, "ListFields")
+
+
+def _session(graph: bytes, device: str, threads: int) -> Any:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.split(":")[0])
+    if wanted not in onnxruntime.get_available_providers():
+        raise ValueError(f"this onnxruntime cannot run on {device!r}; it has {onnxruntime.get_available_providers()}")
+    try:
+        return onnxruntime.InferenceSession(graph, options, providers=[wanted])
+    except Exception as error:  # onnxruntime's exceptions share no public base class
+        raise ValueError(f"onnxruntime cannot load the model: {first_line(error)}") from error
+
+
+def _only_input(session: Any) -> tuple[str, tuple[int | None, ...]]:
+    """Name and shape of the one input; None stands for an axis without a fixed size."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise ValueError(f"the model must have one input, not {len(inputs)}: {[i.name for i in inputs]}")
+    if inputs[0].type != "tensor(float)":
+        raise ValueError(f"the model's input must be float32, not {inputs[0].type}")
+    shape = tuple(d if isinstance(d, int) and d > 0 else None for d in inputs[0].shape)
+    if len(shape) < 2:
+        raise ValueError(f"the model's input must be [batch, …], not {list(inputs[0].shape)}")
+    return inputs[0].name, shape

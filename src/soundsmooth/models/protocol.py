@@ -1,0 +1,89 @@
+"""What the rest of the program knows of a model: a batch of floats goes in, one vote per row comes out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..grid import Floats
+
+#: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
+NOBODY = -1
+
+
+class Votes(NamedTuple):
+    """One label per row (or NOBODY), and how many classes there are to vote for."""
+
+    labels: npt.NDArray[np.int64]
+    classes: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is promised about the model, before the first coin is tossed."""
+
+    kind: str
+    """onnx, torch or callable."""
+    digest: str
+    """SHA-256 of the model's bytes."""
+    binding: bool
+    """Whether the digest fixes what is computed. It does for a graph file, not for Python code."""
+    precision: str = "float32"
+    device: str = "cpu"
+    flags: Mapping[str, str] = field(default_factory=dict)
+    independence: str = "assumed"
+    """How it is known that rows of a batch do not see each other and calls leave no trace."""
+
+
+class Model(Protocol):
+    """A base classifier F. It must be one fixed function of each row, or draw fresh randomness per row."""
+
+    batch: int | None
+    """The only batch size that the model can run, if it is fixed."""
+    shape: tuple[int, ...] | None
+    """The input shape it declares, batch axis left out, if it declares one."""
+
+    def identity(self) -> Identity:
+        """What the model is now; changes when the model does."""
+
+    def flags(self) -> Mapping[str, str]:
+        """What else decides which kernels run; cheap, and asserted with every batch."""
+
+    def vote(self, values: Floats) -> Votes:
+        """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
+
+
+def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:
+    """The fixed rule: the highest score wins, ties fall to the lowest class, a NaN votes for nobody.
+
+    ±inf are ordered like any number. The rule is part of F.
+    """
+    check_scores(scores.shape, scores.dtype.kind in "fiu", rows)
+    labels = np.argmax(scores, axis=1).astype(np.int64)
+    if scores.dtype.kind == "f":
+        labels[np.isnan(scores).any(axis=1)] = NOBODY
+    return Votes(labels, scores.shape[1])
+
+
+def check_scores(shape: tuple[int, ...], numeric: bool, rows: int) -> None:
+    """A ValueError unless the model's output is [batch, classes] of real numbers."""
+    if len(shape) != 2 or shape[0] != rows or shape[1] < 2:
+        raise ValueError(
+            f"the model's output has shape {list(shape)} for a batch of {rows}; it must be [batch, classes] = "
+            f"[{rows}, at least 2] with one score per class"
+        )
+    if not numeric:
+        raise ValueError("the model's output must be real numbers (scores), one per class")
+
+
+def check_independence(independence: str, what: str) -> None:
+    """`"proved"` refuses what cannot be proved: rows that do not see each other, calls without memory."""
+    if independence not in ("auto", "proved"):
+        raise ValueError(f'independence must be "auto" or "proved", not {independence!r}')
+    if independence == "proved":
+        raise ValueError(
+            f"independence cannot be proved for {what}: that its rows do not see each other and that it keeps no "
+            'memory is an assumption. Use independence="auto" to have the certificate say "assumed"'
+        )

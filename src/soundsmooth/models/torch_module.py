@@ -1,0 +1,160 @@
+"""A torch.nn.Module on any device, as a model."""
+
+import copy
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..grid import Floats
+from .callables import code_digest
+from .protocol import NOBODY, Identity, Votes, check_independence, check_scores
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = {
+    "float32": "float32",
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "bfloat16": "bfloat16",
+    "fp16": "float16",
+    "float16": "float16",
+}
+
+
+class TorchModel:
+    """A private copy of a module, in evaluation and inference mode.
+
+    Inputs are made as float32 from levels and cast, once, to `dtype` (round to nearest even). The copy keeps
+    later changes of the caller's module away from the promise.
+    """
+
+    batch: int | None = None
+    shape: tuple[int, ...] | None = None
+
+    def __init__(
+        self,
+        module: "torch.nn.Module",
+        device: str | None = None,
+        dtype: str | None = None,
+        channels_last: bool = False,
+        independence: str = "auto",
+    ) -> None:
+        import torch
+
+        check_independence(independence, "a torch module")
+        self._torch = torch
+        self._precision = precision_name(dtype)
+        self._dtype: torch.dtype = getattr(torch, self._precision)
+        self._device = torch.device(device) if device else _device_of(module)
+        self._channels_last = channels_last
+        try:
+            private = copy.deepcopy(module)
+        except Exception as error:
+            raise ValueError(
+                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
+            ) from error
+        layout = torch.channels_last if channels_last else torch.preserve_format
+        try:
+            self._module = private.to(self._device, self._dtype, memory_format=layout).eval()  # type: ignore[call-overload]
+        except RuntimeError as error:
+            raise ValueError(
+                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
+            ) from error
+
+    def identity(self) -> Identity:
+        return Identity(
+            "torch",
+            self._digest(),
+            binding=False,
+            precision=self._precision,
+            device=self._device_kind(),
+            flags=self.flags(),
+        )
+
+    def vote(self, values: Floats) -> Votes:
+        torch = self._torch
+        self._check_eval()
+        batch = torch.from_numpy(values).to(self._device, self._dtype)
+        if self._channels_last and batch.dim() == 4:
+            batch = batch.contiguous(memory_format=torch.channels_last)
+        with torch.inference_mode():
+            scores = self._module(batch)
+            if not isinstance(scores, torch.Tensor):
+                raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
+            check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
+            labels = first_maximum(scores)
+            labels[scores.isnan().any(dim=1)] = NOBODY
+        return Votes(labels.cpu().numpy().astype(np.int64), scores.shape[1])
+
+    def _check_eval(self) -> None:
+        """The model may not leave evaluation mode, not even from inside its own forward."""
+        for name, part in self._module.named_modules():
+            if part.training:
+                raise ValueError(f"the module {name or 'itself'!r} went into training mode while it was certified")
+
+    def _digest(self) -> str:
+        """SHA-256 of the architecture as printed, the classes' source, and all parameters and buffers."""
+        torch = self._torch
+        digest = hashlib.sha256(repr(self._module).encode())
+        for kind in sorted(
+            {type(part) for part in self._module.modules()}, key=lambda k: (k.__module__, k.__qualname__)
+        ):
+            digest.update(code_digest(kind).encode())
+        for name, tensor in sorted(self._module.state_dict().items()):
+            if not isinstance(tensor, torch.Tensor):
+                digest.update(f"{name} {tensor!r}".encode())
+                continue
+            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def _device_kind(self) -> str:
+        if self._device.type == "cuda":
+            return f"cuda {self._torch.cuda.get_device_name(self._device)}"
+        return self._device.type
+
+    def flags(self) -> dict[str, str]:
+        """The switches that choose between kernels with different roundings."""
+        backends = self._torch.backends
+        return {
+            "layout": "channels_last" if self._channels_last else "contiguous",
+            "threads": str(self._torch.get_num_threads()),
+            "matmul": self._torch.get_float32_matmul_precision(),
+            "cudnn.tf32": str(backends.cudnn.allow_tf32),
+            "cudnn.benchmark": str(backends.cudnn.benchmark),
+            "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
+            "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
+        }
+
+
+def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
+    """argmax whose ties fall to the lowest class, which torch's own argmax does not promise.
+
+    A row with a NaN gets some label; the caller takes its vote away.
+    """
+    import torch
+
+    best = scores == scores.amax(dim=1, keepdim=True)
+    falling = torch.arange(scores.shape[1], 0, -1, device=scores.device)  # all different: no tie is left
+    return (best * falling).argmax(dim=1)
+
+
+def precision_name(dtype: str | None) -> str:
+    """float32, bfloat16 or float16, from the names people use."""
+    try:
+        return PRECISIONS[dtype or "float32"]
+    except KeyError:
+        raise ValueError(f"dtype must be float32, bf16 or fp16, not {dtype!r}") from None
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _device_of(module: "torch.nn.Module") -> "torch.device":
+    import torch
+
+    parameter = next(module.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device

@@ -1,0 +1,72 @@
+"""How often noise is made: fresh for every input, or once for all of them."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from ..grid import Levels
+from ..machine import check_memory
+from .keystream import SHARED_STREAM, Keystream, Purpose
+from .sampler import Noise, Noisy, Sampler
+
+NoiseMode = Literal["fresh", "shared", "batchwise"]
+NOISE_MODES: tuple[NoiseMode, ...] = ("fresh", "shared", "batchwise")
+
+
+class Source(Protocol):
+    """Noisy copies of an input, by purpose and number of the copy."""
+
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
+        """The copies first, …, first + copies − 1, in memory of their own."""
+
+
+@dataclass(frozen=True)
+class FreshNoise:
+    """Noise that only this input gets: its stream is the input's index.
+
+    Guarantee: the noise of the specification for (key, purpose, stream).
+    """
+
+    sampler: Sampler
+    key: bytes
+    stream: int
+
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
+        return self.sampler.noisy(Keystream(self.key, purpose, self.stream), x, first, copies)
+
+
+@dataclass
+class SharedNoise:
+    """Noise that all inputs share, from the stream 2⁶⁴ − 1; what was drawn is kept and used again.
+
+    Each certificate is as valid as with fresh noise, but their failures are not independent.
+
+    Guarantee: the noise of the specification for (key, purpose, 2⁶⁴ − 1); kept noise is read-only.
+    """
+
+    sampler: Sampler
+    key: bytes
+    keep: int | None = None
+    """How many batches are kept: all (None), or only the last few."""
+    _kept: dict[tuple[Purpose, int, int, int], Noise] = field(default_factory=dict, repr=False)
+
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
+        return self.sampler.add(self._noise(purpose, first, copies, x.size), x)
+
+    def _noise(self, purpose: Purpose, first: int, copies: int, dimension: int) -> Noise:
+        at = (purpose, first, copies, dimension)
+        if at not in self._kept:
+            noise = self.sampler.noise(Keystream(self.key, purpose, SHARED_STREAM), first, copies, dimension)
+            noise.levels.setflags(write=False)
+            self._kept[at] = noise
+            while self.keep is not None and len(self._kept) > self.keep:
+                del self._kept[next(iter(self._kept))]
+        return self._kept[at]
+
+
+def check_shared_memory(copies: int, dimension: int) -> None:
+    """Refuse shared noise that cannot be kept in memory, before it is drawn."""
+    check_memory(
+        2 * copies * dimension,
+        f"keeping the noise of {copies} copies",
+        'use noise="batchwise", which gives the same certificates and keeps one batch at a time',
+    )

@@ -1,0 +1,163 @@
+"""The promise: everything that is fixed before the first coin is tossed, and the key that follows from it.
+
+A promise is a short text, one `name: value` per line, in the order of `FIELDS`. Its SHA-256 is the
+commitment C. The text can be read by a person, and C can be checked with `sha256sum`. The format is
+defined byte for byte in docs/noise.md, with a test vector.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from .grid import Levels
+
+TITLE = "soundsmooth promise v1"
+FIELDS = (
+    "spec",  # version of the noise specification
+    "model kind",  # onnx, torch, callable
+    "model",  # SHA-256 of the model's bytes
+    "inputs",  # SHA-256 over every input's index, levels and label, in order
+    "input count",
+    "input shape",
+    "grid",
+    "margin",  # K, in levels
+    "sigma",
+    "n0",
+    "n",
+    "alpha",
+    "bound",
+    "noise",  # fresh, shared, batchwise
+    "batch",
+    "precision",
+    "device",  # its kind
+    "flags",  # of the kernels
+    "independence",
+    "seed",  # SHA-256 of the seed
+)
+INFO = b"soundsmooth noise v1"
+NO_LABEL = -1
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised, as text values in the order of `FIELDS`."""
+
+    values: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if tuple(self.values) != FIELDS:
+            raise ValueError(f"a promise has the fields {', '.join(FIELDS)}, in this order")
+        for name, value in self.values.items():
+            if not value.isascii() or not value.isprintable() or value != value.strip():
+                raise ValueError(f"the promise's {name} is not plain text on one line: {value!r}")
+
+    @property
+    def text(self) -> str:
+        """The canonical encoding: ASCII, a title and one line per field, each ended by a line feed."""
+        return "".join([f"{TITLE}\n", *(f"{name}: {value}\n" for name, value in self.values.items())])
+
+    @property
+    def commitment(self) -> str:
+        """C: the SHA-256 of the text, in hexadecimal."""
+        return hashlib.sha256(self.text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Secret:
+    """The issuer's seed and the verifier's nonce (empty when there is no verifier)."""
+
+    seed: bytes
+    nonce: bytes = b""
+
+    @property
+    def origin(self) -> str:
+        """Who had a say in the key: against an issuer who may try many seeds only a nonce helps."""
+        return "verifier's nonce" if self.nonce else "self-chosen"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the seed: it fixes the seed and tells nothing about it."""
+        return hashlib.sha256(self.seed).hexdigest()
+
+    def key(self, promise: Promise) -> bytes:
+        """HKDF-SHA256(ikm = seed ‖ nonce, salt = C, info = "soundsmooth noise v1"), 32 bytes.
+
+        Guarantee: the key is fixed by the promise, the seed and the nonce, and by nothing else.
+        """
+        salt = bytes.fromhex(promise.commitment)
+        return HKDF(SHA256(), 32, salt, INFO).derive(self.seed + self.nonce)
+
+
+def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) -> Secret:
+    """A seed (32 bytes, 64 hexadecimal digits, or any text, which is hashed; by default from the operating
+    system) and a nonce of 32 bytes."""
+    return Secret(_seed(seed), _nonce(nonce))
+
+
+def _seed(seed: str | bytes | None) -> bytes:
+    if seed is None:
+        return secrets.token_bytes(32)
+    if isinstance(seed, bytes):
+        return _exactly_32(seed, "a seed given as bytes")
+    return _hexadecimal(seed) or hashlib.sha256(seed.encode()).digest()
+
+
+def _nonce(nonce: str | bytes | None) -> bytes:
+    if not nonce:
+        return b""
+    if isinstance(nonce, str):
+        nonce = _hexadecimal(nonce) or b""
+    return _exactly_32(nonce, "the nonce (64 hexadecimal digits)")
+
+
+def _hexadecimal(text: str) -> bytes | None:
+    """The 32 bytes of 64 hexadecimal digits, or None for any other text."""
+    digits = text.strip()
+    return bytes.fromhex(digits) if len(digits) == 64 and set(digits) <= set("0123456789abcdefABCDEF") else None
+
+
+def _exactly_32(value: bytes, name: str) -> bytes:
+    if len(value) != 32:
+        raise ValueError(f"{name} must have exactly 32 bytes")
+    return value
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a run, in order: their numbers in the data set, their levels, their true labels if known."""
+
+    indices: Sequence[int]
+    levels: Sequence[Levels]
+    labels: Sequence[int | None]
+
+    def __post_init__(self) -> None:
+        if not len(self.indices) == len(self.levels) == len(self.labels):
+            raise ValueError(
+                f"{len(self.levels)} images, {len(self.labels)} labels and {len(self.indices)} indices do not match"
+            )
+        if not self.levels:
+            raise ValueError("there is no image to certify")
+        if len({image.shape for image in self.levels}) != 1:
+            raise ValueError("all images of a run must have the same shape")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.levels[0].shape
+
+    def digest(self) -> str:
+        """SHA-256 over the inputs in order.
+
+        Each contributes its index (u64), its label (i64, −1 for none) and its levels (int16, C order), all
+        little-endian. The shape is a field of its own.
+        """
+        digest = hashlib.sha256()
+        for index, image, label in zip(self.indices, self.levels, self.labels, strict=True):
+            digest.update(index.to_bytes(8, "little"))
+            digest.update((NO_LABEL if label is None else label).to_bytes(8, "little", signed=True))
+            digest.update(np.ascontiguousarray(image, "<i2").tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,50 @@
+"""What a user chooses about a certification, checked once."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from .exact import Rational, probability
+from .noise.sources import NOISE_MODES, NoiseMode
+
+BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
+#: From p_A alone by Clopper–Pearson (the default) or Hoeffding; or from p_A and p_B, each at α/2.
+BOUNDS: tuple[BoundName, ...] = ("clopper-pearson", "hoeffding", "runner-up")
+MOST_COPIES = 10**9
+
+
+@dataclass(frozen=True)
+class Settings:
+    """n₀ copies select the class, n estimate its probability; the certificate fails with probability ≤ α."""
+
+    n0: int
+    n: int
+    alpha: Fraction
+    bound: BoundName
+    noise: NoiseMode
+
+
+def settings(
+    n0: int = 100,
+    n: int = 100_000,
+    alpha: Rational = "0.001",
+    bound: str = "clopper-pearson",
+    noise: str = "fresh",
+) -> Settings:
+    """Settings from what the user wrote, or a ValueError that says what is wrong."""
+    copies(n0, "n0")
+    copies(n, "n")
+    chosen = next((known for known in BOUNDS if known == bound), None)
+    if chosen is None:
+        raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, not {bound!r}")
+    mode = next((known for known in NOISE_MODES if known == noise), None)
+    if mode is None:
+        raise ValueError(f"noise must be one of {', '.join(NOISE_MODES)}, not {noise!r}")
+    return Settings(n0, n, probability(alpha, "alpha"), chosen, mode)
+
+
+def copies(value: int, name: str) -> int:
+    """A number of noisy copies: an integer between 1 and 10⁹."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COPIES:
+        raise ValueError(f"{name} must be an integer between 1 and 10⁹, not {value!r}")
+    return value

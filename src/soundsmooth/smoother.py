@@ -1,0 +1,98 @@
+"""The pleasant surface: one object that certifies and predicts."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .certificate import Certificate, Prediction
+from .exact import Rational, positive
+from .grid import IMAGES, Grid
+from .models import Model, model_of
+from .noise import Sampler, law
+from .promise import Inputs, secret
+from .runs.engine import Smoothing, certify_inputs, predict_input
+from .settings import settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from .models.callables import Scores
+
+#: Values of an image lie in [0, 1]; a σ far beyond that was probably meant for 0 … 255.
+LARGE_SIGMA = 4
+
+
+class Smoother:
+    """A classifier smoothed with exact discretized Gaussian noise: F ∘ g_k of the paper.
+
+    `model` is a torch.nn.Module, a path to an .onnx file, "package.module:factory", or a callable from float32
+    batches [B, *shape] to scores [B, classes]. `sigma` and `k` are in units of value 1 (the range of an image).
+    """
+
+    def __init__(
+        self,
+        model: "torch.nn.Module | Scores | str | Path",
+        sigma: Rational,
+        *,
+        k: Rational = 6,
+        grid: Grid = IMAGES,
+        batch_size: int | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        channels_last: bool = False,
+        threads: int | None = None,
+        weights: str | Path | None = None,
+        independence: str = "auto",
+    ) -> None:
+        if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
+            warnings.warn(
+                f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=2
+            )
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads}")
+        sampler = Sampler(law(sigma, k, grid), threads)
+        base: Model = model_of(
+            model,
+            device=device,
+            dtype=dtype,
+            channels_last=channels_last,
+            threads=threads,
+            independence=independence,
+            weights=weights,
+        )
+        self.smoothing = Smoothing.of(base, sampler, batch_size)
+
+    def certify(
+        self,
+        image: npt.ArrayLike,
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: Rational = "0.001",
+        bound: str = "clopper-pearson",
+        label: int | None = None,
+        seed: str | bytes | None = None,
+        nonce: str | bytes | None = None,
+    ) -> Certificate:
+        """Certify one image of integer levels (uint8); `label` is its true class, if you want it promised.
+
+        The certificate is false with probability at most `alpha`. Without a `nonce` from a verifier it claims
+        nothing against an issuer who tries many seeds, and says `key: self-chosen`.
+        """
+        inputs = Inputs((0,), (self._levels(image),), (label,))
+        chosen = settings(n0, n, alpha, bound, "fresh")
+        return next(certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)))
+
+    def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
+        """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
+
+        A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
+        abstains. A certificate does not bound how often that happens.
+        """
+        return predict_input(self.smoothing, 0, self._levels(image), n, alpha)
+
+    def _levels(self, image: npt.ArrayLike) -> npt.NDArray[np.int16]:
+        return self.smoothing.law.grid.on_grid(np.asarray(image))
