@@ -62,6 +62,8 @@ def is_torch_module(source: object) -> bool:
 def from_factory(name: str, weights: str | Path | None = None) -> object:
     """Import `package.module:factory` and call it. This runs the module's code, with all your rights."""
     module_name, _, factory_name = name.partition(":")
+    if not module_name or not factory_name:
+        raise ValueError(f"cannot make a model from {name!r}: write package.module:factory")
     try:
         sys.path.insert(0, "")
         factory: Callable[[], Any] = getattr(importlib.import_module(module_name), factory_name)

@@ -58,7 +58,7 @@ class TorchModel:
         layout = torch.channels_last if channels_last else torch.preserve_format
         try:
             self._module = private.to(self._device, self._dtype, memory_format=layout).eval()  # type: ignore[call-overload]
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
             raise ValueError(
                 f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
             ) from error
@@ -76,10 +76,10 @@ class TorchModel:
     def vote(self, values: Floats) -> Votes:
         torch = self._torch
         self._check_eval()
-        batch = torch.from_numpy(values).to(self._device, self._dtype)
-        if self._channels_last and batch.dim() == 4:
-            batch = batch.contiguous(memory_format=torch.channels_last)
         with torch.inference_mode():
+            batch = torch.from_numpy(values).to(self._device, self._dtype)
+            if self._channels_last and batch.dim() == 4:
+                batch = batch.contiguous(memory_format=torch.channels_last)
             scores = self._module(batch)
             if not isinstance(scores, torch.Tensor):
                 raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")

@@ -1,0 +1,105 @@
+"""`soundsmooth certify`: a row per image while it runs, then what they say together."""
+
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+
+from ..certificate import Certificate, truncated
+from ..promise import Inputs, secret
+from ..report import average_certified_radius, certified_accuracy, decimal_below, radii_that_occur
+from ..runs.engine import certify_inputs
+from ..runs.output import CERTIFY_HEADER, Output
+from ..settings import Settings, settings
+from ..smoother import Smoother
+from .options import Choices
+from .shared import inputs, is_demo, progress_bar, smoother
+
+DEMO_COPIES = 10_000
+ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
+
+
+def run_certify(choices: Choices) -> None:
+    """Certify, show, write."""
+    chosen = _settings(choices)
+    hidden = secret(choices.get("seed"), choices.get("nonce"))
+    with Output(choices.path("out"), CERTIFY_HEADER) as output, progress_bar() as bar:
+        smooth = smoother(choices)
+        images = inputs(choices, smooth)
+        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
+        records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
+        done = []
+        _show_head(bar.console, smooth, images, chosen)
+        for record in records:
+            output.certificate(record)
+            _show_row(bar.console, record)
+            done.append(record)
+    _show_summary(bar.console, done, smooth, chosen)
+    if choices.path("out"):
+        bar.console.print(f"\nwritten to {choices.path('out')}", highlight=False)
+    if is_demo(choices) and len(done) < 1000:
+        bar.console.print(
+            "\nAll 1000 embedded images, with the usual 100 000 copies each, in the background:", highlight=False
+        )
+        bar.console.print("  soundsmooth certify --limit 1000 --n 100000 --out fashion.jsonl", highlight=False)
+
+
+def _settings(choices: Choices) -> Settings:
+    asked = choices.only_given("n0", "n", "alpha", "bound", "noise")
+    if is_demo(choices):
+        asked.setdefault("n", DEMO_COPIES)
+    return settings(**asked)
+
+
+def _show_head(console: Console, smooth: Smoother, images: Inputs, chosen: Settings) -> None:
+    law = smooth.smoothing.law
+    console.print(
+        f"{len(images.levels)} images of shape {'×'.join(map(str, images.shape))}, σ = {law.sigma}, "
+        f"n₀ = {chosen.n0}, n = {chosen.n}, α = {chosen.alpha}, {chosen.bound}, {chosen.noise} noise",
+        highlight=False,
+    )
+    console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]", highlight=False)
+
+
+def _show_row(console: Console, record: Certificate) -> None:
+    label = "?" if record.truth is None else record.truth
+    answer = "abstain" if record.label is None else record.label
+    correct, colour = _judgement(record)
+    row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
+    console.print(f"[{colour}]{row}[/]", highlight=False)
+
+
+def _judgement(record: Certificate) -> tuple[str, str]:
+    if record.label is None:
+        return "no", "yellow"
+    if record.truth is None:
+        return "?", "default"
+    return ("yes", "green") if record.correct else ("no", "red")
+
+
+def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, chosen: Settings) -> None:
+    law = smooth.smoothing.law
+    if all(record.truth is not None for record in done):
+        table = Table(title="certified accuracy", title_justify="left")
+        table.add_column("radius >")
+        table.add_column("share of images")
+        for radius in radii_that_occur(law.sigma, chosen):
+            table.add_row(decimal_below(radius, 2), decimal_below(certified_accuracy(done, radius)))
+        console.print()
+        console.print(table)
+        console.print(f"average certified radius {decimal_below(average_certified_radius(done))}", highlight=False)
+    _show_claim(console, done[0], chosen.alpha, len(done))
+
+
+def _show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
+    """What may be concluded, for one image and for all of them, and on what it rests."""
+    warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
+    lines = (
+        f"Each certificate is false with probability at most {float(alpha):g}; that any of these {count} is, at most "
+        f"{min(float(alpha * count), 1):g}.",
+        f"Independence of rows and calls: {first.independence}. Key: {first.key}{warning}.",
+        f"Commitment {first.commitment}",
+    )
+    console.print()
+    for line in lines:
+        console.print(line, highlight=False)

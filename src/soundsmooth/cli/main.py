@@ -1,0 +1,142 @@
+"""The command line. Thin: it reads options, calls the rooms, and shows what comes back."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from . import options as o
+
+app = typer.Typer(
+    help="Randomized smoothing certificates that are true on the computer that issues them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from .. import __version__
+
+        typer.echo(f"soundsmooth {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def certify(
+    model: o.ModelArgument = None,
+    data: o.DataArgument = None,
+    sigma: o.Sigma = None,
+    n: o.N = None,
+    n0: o.N0 = None,
+    alpha: o.Alpha = None,
+    k: o.K = None,
+    bound: o.Bound = None,
+    noise: o.Noise = None,
+    limit: o.Limit = None,
+    skip: o.Skip = None,
+    batch_size: o.BatchSize = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    channels_last: o.ChannelsLast = None,
+    threads: o.Threads = None,
+    seed: o.Seed = None,
+    nonce: o.Nonce = None,
+    layout: o.Layout = None,
+    weights: o.Weights = None,
+    independence: o.Independence = None,
+    out: o.Out = None,
+    config: o.Config = None,
+    alias_n: o.AliasN = None,
+    alias_n0: o.AliasN0 = None,
+    alias_batch: o.AliasBatch = None,
+    alias_max: o.AliasMax = None,
+) -> None:
+    """Certify a classifier on a data set: a proved radius for every image, or an abstention.
+
+    Without arguments: a small embedded classifier on 20 embedded images.
+    """
+    from .certify import run_certify
+
+    given = dict(locals())
+    for name in ("run_certify", "alias_n", "alias_n0", "alias_batch", "alias_max", "config"):
+        given.pop(name)
+    for name, alias in (("n", alias_n), ("n0", alias_n0), ("batch_size", alias_batch), ("limit", alias_max)):
+        given[name] = alias if given[name] is None else given[name]
+    run_certify(o.Choices(given, config))
+
+
+@app.command()
+def predict(
+    model: o.ModelArgument = None,
+    data: o.DataArgument = None,
+    sigma: o.Sigma = None,
+    n: o.PredictN = None,
+    alpha: o.Alpha = None,
+    k: o.K = None,
+    limit: o.Limit = None,
+    skip: o.Skip = None,
+    batch_size: o.BatchSize = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    channels_last: o.ChannelsLast = None,
+    threads: o.Threads = None,
+    layout: o.Layout = None,
+    weights: o.Weights = None,
+    independence: o.Independence = None,
+    out: o.Out = None,
+    config: o.Config = None,
+    alias_n: o.AliasN = None,
+    alias_batch: o.AliasBatch = None,
+    alias_max: o.AliasMax = None,
+) -> None:
+    """The smoothed classifier's own answers, under fresh randomness; it abstains rather than guess."""
+    from .predict import run_predict
+
+    given = dict(locals())
+    for name in ("run_predict", "alias_n", "alias_batch", "alias_max", "config"):
+        given.pop(name)
+    for name, alias in (("n", alias_n), ("batch_size", alias_batch), ("limit", alias_max)):
+        given[name] = alias if given[name] is None else given[name]
+    run_predict(o.Choices(given, config))
+
+
+@app.command()
+def noise(
+    key: Annotated[str, typer.Option(help="64 hexadecimal digits.")],
+    sigma: Annotated[str, typer.Option(help="0.25, 1/4 …")],
+    shape: Annotated[str, typer.Option(help="Copies, then the input's shape: 8,3,32,32.")],
+    out: Annotated[Path, typer.Option(help="An .npy file for the noise T, int16, before the input is added.")],
+    k: Annotated[str, typer.Option("--k")] = "6",
+    stream: Annotated[int, typer.Option(help="The image's index; 2^64 - 1 for shared noise.")] = 0,
+    purpose: Annotated[str, typer.Option(help="selection, estimation or prediction.")] = "estimation",
+    first: Annotated[int, typer.Option(help="The number of the first copy.")] = 0,
+    levels: Annotated[int, typer.Option(help="Levels of the grid.")] = 256,
+    q: Annotated[int, typer.Option("--q", help="Levels per unit of value.")] = 255,
+    threads: o.Threads = None,
+) -> None:
+    """Write raw noise under a given key, so that an outsider can check it against docs/noise.md."""
+    from .noise import write_noise
+
+    write_noise(key, sigma, k, shape, stream, purpose, first, levels, q, threads, out)
+
+
+def main() -> None:
+    """Run the command line: 0 when all went well, 2 with one line of explanation for bad input."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
+    try:
+        app()
+    except (ValueError, MemoryError) as error:
+        text = " ".join(str(error).split()) or "not enough memory; lower the batch size"
+        console.print("[red]error:[/] ", end="")
+        console.print(text, markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        sys.exit(130)

@@ -1,0 +1,105 @@
+"""The options of the commands, once."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..noise.sources import NOISE_MODES
+from ..settings import BOUNDS
+
+_HOW = "How to certify"
+_MODEL = "Model and data"
+
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="An .onnx file, or package.module:factory (which imports the module and so runs its code). "
+        "Without it: the embedded classifier.",
+        show_default=False,
+    ),
+]
+DataArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATA",
+        help="An .npz file with x (uint8 images) and y (labels). Without it: the embedded images.",
+        show_default=False,
+    ),
+]
+
+
+def _option(text: str, *names: str, default: str = "", panel: str = _HOW) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default or False)
+
+
+def _alias(name: str) -> Any:
+    return typer.Option(name, hidden=True)
+
+
+Sigma = Annotated[str | None, _option("Noise, in units of the [0, 1] range: 0.25, 1/3 …", default="0.25")]
+K = Annotated[str | None, _option("Noisy values are clamped to [-k, 1 + k].", "--k", default="6")]
+N = Annotated[int | None, _option("Noisy copies for the estimate.", "--n", default="100000; 10000 for the demo")]
+N0 = Annotated[int | None, _option("Noisy copies that select the class.", "--n0", default="100")]
+PredictN = Annotated[int | None, _option("Noisy copies for one answer.", "--n", default="1000")]
+Alpha = Annotated[str | None, _option("How often a certificate may be false, at the most.", default="0.001")]
+Bound = Annotated[str | None, _option(f"{', '.join(BOUNDS)}.", default="clopper-pearson")]
+Noise = Annotated[str | None, _option(f"How often noise is made: {', '.join(NOISE_MODES)}.", default="fresh")]
+Seed = Annotated[str | None, _option("64 hex digits, or any text, which is hashed.", default="from the system")]
+Nonce = Annotated[str | None, _option("64 hex digits that the verifier drew after the promise was fixed.")]
+Threads = Annotated[int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores")]
+BatchSize = Annotated[int | None, _option("Rows the model sees at a time.", default="100; 1000 on a GPU")]
+
+Weights = Annotated[Path | None, _option("A .safetensors file for package.module:factory.", panel=_MODEL)]
+Layout = Annotated[str | None, _option("as-is, nhwc-to-nchw or nchw-to-nhwc.", panel=_MODEL, default="as-is")]
+Limit = Annotated[int | None, _option("At most this many images.", panel=_MODEL, default="all; 20 for the demo")]
+Skip = Annotated[int | None, _option("Every SKIP-th image only.", panel=_MODEL, default="1")]
+Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, default="where the model is")]
+Dtype = Annotated[str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="float32")]
+ChannelsLast = Annotated[bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL)]
+Independence = Annotated[str | None, _option("auto, or proved (refuse what is not).", panel=_MODEL, default="auto")]
+Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
+Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
+
+AliasN = Annotated[int | None, _alias("--N")]
+AliasN0 = Annotated[int | None, _alias("--N0")]
+AliasBatch = Annotated[int | None, _alias("--batch")]
+AliasMax = Annotated[int | None, _alias("--max")]
+
+
+class Choices:
+    """What was asked for: the command line first, then the configuration file, then the default."""
+
+    def __init__(self, given: Mapping[str, object], config: Path | None) -> None:
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._file = _read(config, given) if config else {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._given.get(name, self._file.get(name, default))
+
+    def path(self, name: str) -> Path | None:
+        value = self.get(name)
+        return None if value is None else Path(value)
+
+    def only_given(self, *names: str) -> dict[str, Any]:
+        """The named choices that were made at all, so that others keep their defaults."""
+        return {name: self.get(name) for name in names if self.get(name) is not None}
+
+
+def _read(path: Path, known: Mapping[str, object]) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError(f"there is no configuration file {str(path)!r}")
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
+    choices = {name.replace("-", "_"): value for name, value in entries.items()}
+    for name, value in choices.items():
+        if name not in known:
+            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(known)}")
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{str(path)!r}: {name} must be a plain value, not {value!r}")
+    return choices

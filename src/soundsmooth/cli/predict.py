@@ -1,0 +1,41 @@
+"""`soundsmooth predict`: the smoothed classifier's answers, or abstentions."""
+
+from rich.console import Console
+
+from ..certificate import Prediction
+from ..runs.engine import predict_input
+from ..runs.output import PREDICT_HEADER, Output
+from .options import Choices
+from .shared import inputs, progress_bar, smoother
+
+ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
+
+
+def run_predict(choices: Choices) -> None:
+    """Predict, show, write."""
+    with Output(choices.path("out"), PREDICT_HEADER) as output, progress_bar() as bar:
+        smooth = smoother(choices)
+        images = inputs(choices, smooth)
+        task = bar.add_task("predicting", total=len(images.levels))
+        correct = 0
+        bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
+        for index, x, truth in zip(images.indices, images.levels, images.labels, strict=True):
+            record = predict_input(smooth.smoothing, index, x, choices.get("n", 1000), choices.get("alpha", "0.001"))
+            output.prediction(record, truth)
+            correct += record.label is not None and record.label == truth
+            _show_row(bar.console, record, truth)
+            bar.advance(task)
+    if all(truth is not None for truth in images.labels):
+        bar.console.print(
+            f"\n{correct} of {len(images.levels)} correct; an abstention is a wrong answer", highlight=False
+        )
+    if choices.path("out"):
+        bar.console.print(f"written to {choices.path('out')}", highlight=False)
+
+
+def _show_row(console: Console, record: Prediction, truth: int | None) -> None:
+    answer = "abstain" if record.label is None else record.label
+    right = record.label is not None and record.label == truth
+    judged, colour = ("?", "default") if truth is None else ("yes", "green") if right else ("no", "yellow")
+    row = ROW.format(record.index, "?" if truth is None else truth, answer, judged, f"{record.seconds:.2f} s")
+    console.print(f"[{colour}]{row}[/]", highlight=False)

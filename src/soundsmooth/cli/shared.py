@@ -1,0 +1,63 @@
+"""What certify and predict have in common: which classifier, which images."""
+
+from pathlib import Path
+
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from .. import embedded
+from ..exact import positive
+from ..promise import Inputs
+from ..runs.data import read_npz
+from ..smoother import Smoother
+from .options import Choices
+
+DEMO_IMAGES = 20
+
+
+def is_demo(choices: Choices) -> bool:
+    """Neither a model nor data were named: everything embedded."""
+    return choices.get("model") is None and choices.get("data") is None
+
+
+def smoother(choices: Choices) -> Smoother:
+    sigma = choices.get("sigma", "0.25")
+    model = choices.get("model") or embedded.model_for(positive(sigma, "sigma"))
+    names = ("k", "batch_size", "device", "dtype", "channels_last", "threads", "weights", "independence")
+    return Smoother(model, sigma, **choices.only_given(*names))
+
+
+def inputs(choices: Choices, smooth: Smoother) -> Inputs:
+    if choices.get("model") is not None and choices.get("data") is None:
+        raise ValueError("name the data as well: soundsmooth certify MODEL DATA.npz")
+    return read_npz(
+        choices.path("data") or embedded.IMAGES,
+        smooth.smoothing.law.grid,
+        choices.get("layout", "as-is"),
+        choices.get("skip", 1),
+        choices.get("limit", DEMO_IMAGES if is_demo(choices) else None),
+    )
+
+
+def progress_bar() -> Progress:
+    """Live in terminals and notebooks; silent where the output is a file."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("elapsed"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        transient=True,
+    )
+
+
+def name_of(path: Path | str) -> str:
+    return Path(path).name if isinstance(path, Path) else path

@@ -1,0 +1,59 @@
+"""Data sets: images as integer levels, with their numbers and, if known, their labels."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..grid import Grid
+from ..promise import Inputs
+
+LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
+
+
+def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit: int | None = None) -> Inputs:
+    """Every skip-th image of an .npz with `x` (integer levels, images first) and, optionally, `y` (labels).
+
+    At most `limit` images are taken. Each keeps the number it has in the whole file.
+    """
+    if skip < 1:
+        raise ValueError(f"skip must be at least 1 (every image), not {skip}")
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}")
+    images, labels = _arrays(path)
+    images = _laid_out(images, layout)
+    chosen = range(0, len(images), skip)[:limit]
+    try:
+        levels = tuple(grid.on_grid(images[i]) for i in chosen)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    return Inputs(tuple(chosen), levels, tuple(None if labels is None else int(labels[i]) for i in chosen))
+
+
+def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
+    if not path.is_file():
+        raise ValueError(f"there is no data file {str(path)!r}")
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if not isinstance(held, np.lib.npyio.NpzFile) or "x" not in held:
+                raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y")')
+            images, labels = held["x"], held.get("y")
+    except (OSError, zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as an .npz file: {error}") from None
+    if images.ndim < 2 or not len(images):
+        raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
+    if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images)):
+        raise ValueError(f'"y" in {path.name} must hold one integer label for each of the {len(images)} images')
+    return images, labels
+
+
+def _laid_out(images: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+    axes = LAYOUTS[layout]
+    if axes is None:
+        return images
+    if images.ndim != 4:
+        raise ValueError(f"layout {layout} is for images with four axes, not {list(images.shape)}")
+    return images.transpose(axes)

@@ -1,0 +1,72 @@
+"""Finished records as files: JSON lines, and the TSV that the field's tools read."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from ..certificate import Certificate, Prediction, truncated
+
+CERTIFY_HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"
+PREDICT_HEADER = "idx\tlabel\tpredict\tcorrect\ttime"
+SUFFIXES = (".jsonl", ".tsv")
+
+
+class Output:
+    """A file that begins to exist with its first record, and holds every record as soon as it is issued."""
+
+    def __init__(self, path: Path | None, header: str) -> None:
+        self._path, self._header = path, header
+        self._file: IO[str] | None = None
+        if path is not None and path.suffix not in SUFFIXES:
+            raise ValueError(f"the output file must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
+        if path is not None and path.exists():
+            raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
+
+    def __enter__(self) -> "Output":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def certificate(self, record: Certificate) -> None:
+        self._write(record.to_json(), certificate_row(record))
+
+    def prediction(self, record: Prediction, truth: int | None) -> None:
+        self._write(json.dumps({**record.to_dict(), "truth": truth}), prediction_row(record, truth))
+
+    def _write(self, line: str, row: str) -> None:
+        if self._path is None:
+            return
+        table = self._path.suffix == ".tsv"
+        if self._file is None:
+            self._file = self._path.open("x", encoding="utf-8", newline="\n")
+            if table:
+                self._file.write(self._header + "\n")
+        self._file.write((row if table else line) + "\n")
+        self._file.flush()
+
+
+def certificate_row(record: Certificate) -> str:
+    """`idx label predict radius correct time`; −1 for an abstention or an unknown label; the radius truncated."""
+    cells = (record.index, _number(record.truth), _number(record.label), truncated(record.radius), int(record.correct))
+    return "\t".join([*map(str, cells), _time(record.seconds)])
+
+
+def prediction_row(record: Prediction, truth: int | None) -> str:
+    """`idx label predict correct time`; −1 for an abstention or an unknown label."""
+    correct = record.label is not None and record.label == truth
+    cells = (record.index, _number(truth), _number(record.label), int(correct))
+    return "\t".join([*map(str, cells), _time(record.seconds)])
+
+
+def _number(label: int | None) -> int:
+    return -1 if label is None else label
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=seconds))

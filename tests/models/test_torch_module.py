@@ -1,0 +1,135 @@
+"""torch modules as models: a private copy, in evaluation mode, in the precision that was asked for."""
+
+import numpy as np
+import pytest
+import torch
+
+from soundsmooth.models import model_of
+from soundsmooth.models.torch_module import TorchModel
+
+
+class Linear(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.flatten(1))
+
+
+def some_batch(rows: int = 3) -> np.ndarray:
+    return np.linspace(-1, 2, rows * 4, dtype=np.float32).reshape(rows, 1, 2, 2)
+
+
+def test_later_changes_of_the_callers_module_do_not_reach_the_model() -> None:
+    module = Linear()
+    model = TorchModel(module)
+    before = model.identity()
+    with torch.no_grad():
+        module.layer.weight.zero_()
+    assert model.identity() == before
+    assert TorchModel(module).identity() != before
+
+
+def test_evaluation_mode_is_enforced_without_touching_the_callers_module() -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.9), torch.nn.Linear(4, 2)).train()
+    model = TorchModel(module)
+    assert module.training
+    first = model.vote(some_batch(64)).labels
+    assert all((model.vote(some_batch(64)).labels == first).all() for _ in range(5))
+
+
+class TrainsItself(Linear):
+    """Goes into training mode from inside its own forward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.train()
+        return super().forward(x)
+
+
+def test_a_module_that_leaves_evaluation_mode_is_caught() -> None:
+    model = TorchModel(TrainsItself())
+    model.vote(some_batch())
+    with pytest.raises(ValueError, match="training mode"):
+        model.vote(some_batch())
+
+
+class Spy(torch.nn.Module):
+    """Remembers what it was given, in a place that survives the private copy."""
+
+    given: list[torch.Tensor] = []  # noqa: RUF012
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Spy.given.append(x)
+        return torch.stack([x.flatten(1).sum(1), -x.flatten(1).sum(1)], dim=1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("bf16", torch.bfloat16), ("fp16", torch.float16), (None, torch.float32)]
+)
+def test_inputs_are_cast_once_from_float32(dtype: str | None, expected: torch.dtype) -> None:
+    Spy.given.clear()
+    TorchModel(Spy(), dtype=dtype).vote(some_batch())
+    assert Spy.given[0].dtype == expected
+    assert torch.equal(Spy.given[0], torch.from_numpy(some_batch()).to(expected))
+
+
+def test_channels_last() -> None:
+    Spy.given.clear()
+    batch = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    TorchModel(Spy(), channels_last=True).vote(batch)
+    assert Spy.given[0].is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(Spy.given[0], torch.from_numpy(batch))
+
+
+def test_no_gradients_are_recorded() -> None:
+    Spy.given.clear()
+    TorchModel(Spy()).vote(some_batch())
+    assert Spy.given[0].is_inference()
+
+
+@pytest.mark.parametrize("broken", [lambda x: (x, x), lambda x: x.sum(), lambda x: x.flatten(1)[:, :1], lambda x: x])
+def test_outputs_that_are_not_scores_are_refused(broken) -> None:
+    class Broken(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return broken(x)
+
+    with pytest.raises(ValueError, match=r"\[batch, classes\]"):
+        TorchModel(Broken()).vote(some_batch())
+
+
+def test_flags_are_part_of_the_identity() -> None:
+    model = TorchModel(Linear())
+    before = torch.get_num_threads()
+    flags = model.flags()
+    try:
+        torch.set_num_threads(before + 1)
+        assert model.flags() != flags
+    finally:
+        torch.set_num_threads(before)
+    assert model.identity().flags == flags
+
+
+def test_options_of_torch() -> None:
+    assert isinstance(model_of(Linear()), TorchModel)
+    with pytest.raises(ValueError, match="dtype must be"):
+        model_of(Linear(), dtype="int4")
+    with pytest.raises(ValueError, match="cannot be proved"):
+        model_of(Linear(), independence="proved")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot run on cuda"):
+        model_of(Linear(), device="cuda")
+
+
+class Uncopyable(Linear):
+    def __deepcopy__(self, memo: object) -> "Uncopyable":
+        raise RuntimeError("one of a kind")
+
+
+def test_a_module_that_cannot_be_copied_is_refused_with_advice() -> None:
+    with pytest.raises(ValueError, match="wrap it in a function"):
+        TorchModel(Uncopyable())
