@@ -100,7 +100,7 @@ class Grid:
         guess = np.clip(np.rint((wide - float(self.offset)) * self.q), 0, self.levels - 1).astype(np.int16)
         single = self.values(inputs).astype(np.float64)[guess]
         double = np.array([float(self.offset + Fraction(int(t), self.q)) for t in inputs])[guess]
-        off = (wide != single) & ((wide != double) | (image.dtype != np.float64))
+        off = (wide != single) & ((wide != double) | (image.dtype != np.float64)) | (wide != image)
         if off.any():
             where = first_index(off)
             raise ValueError(

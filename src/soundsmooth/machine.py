@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+from functools import cache
 
 PACKAGES = ("soundsmooth", "numpy", "python-flint", "cryptography", "onnxruntime", "torch", "triton")
 
@@ -39,8 +40,13 @@ def environment() -> dict[str, str]:
     for package in PACKAGES:
         if package in ("onnxruntime", "torch", "triton") and package not in sys.modules:
             continue
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed as a package"
+        found[package] = _version(package)
     return found
+
+
+@cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed as a package"

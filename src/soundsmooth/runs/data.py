@@ -12,6 +12,10 @@ from ..promise import Inputs
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
 
 
+class _NoImages(Exception):
+    """The file holds no array of images."""
+
+
 def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit: int | None = None) -> Inputs:
     """Every skip-th image of an .npz with `x` (integer levels, images first) and, optionally, `y` (labels).
 
@@ -37,10 +41,14 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
     try:
         with np.load(path, allow_pickle=False) as held:
             if not isinstance(held, np.lib.npyio.NpzFile) or "x" not in held:
-                raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y")')
+                raise _NoImages
             images, labels = held["x"], held.get("y")
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as an .npz file: {error}") from None
+    except _NoImages:
+        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y")') from None
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError):  # NumPy's ValueError: pickled objects, or no NumPy file
+        raise ValueError(
+            f"{str(path)!r} cannot be read: it must be an .npz of plain arrays, without pickled objects"
+        ) from None
     if images.ndim < 2 or not len(images):
         raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images)):

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..certificate import Certificate, Prediction
@@ -97,7 +97,8 @@ def certify_inputs(
     dimension = inputs.levels[0].size
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
     identity = smoothing.model.identity()
-    run = _Run(smoothing, identity, inputs, settings, secret, promise_of(smoothing, identity, inputs, settings, secret))
+    promise = promise_of(smoothing, identity, inputs, settings, secret)
+    run = _Run(smoothing, identity, inputs, settings, secret, promise, environment())
     if settings.noise == "batchwise":
         return run.batchwise(progress)
     if settings.noise == "shared":
@@ -113,6 +114,7 @@ class _Run:
     settings: Settings
     secret: Secret
     promise: Promise
+    environment: Mapping[str, str]
 
     def one_by_one(self, progress: Progress) -> Iterator[Certificate]:
         """Input by input: fresh noise for each, or the shared noise kept in memory."""
@@ -168,7 +170,7 @@ class _Run:
             promise=self.promise,
             seed=self.secret.seed.hex(),
             nonce=self.secret.nonce.hex(),
-            environment=environment(),
+            environment=self.environment,
             seconds=seconds,
         )
 

@@ -1,0 +1,254 @@
+"""The command line as a person meets it: rows, tables, files, and one-line errors with exit code 2."""
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import soundsmooth as ss
+from soundsmooth import embedded
+from soundsmooth.noise import Keystream, Purpose, Sampler, law
+
+SMALL = ("--n", "300", "--limit", "3")
+
+
+def run(*arguments: object, code: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, encoding="utf-8", check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def error_of(*arguments: object, folder: Path | None = None) -> str:
+    """The one line that explains what is wrong; exit code 2 and nothing on standard output."""
+    done = run(*arguments, code=2, folder=folder)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "some.npz"
+    with np.load(embedded.IMAGES) as held:
+        np.savez(path, x=held["x"][:10], y=held["y"][:10])
+    return path
+
+
+def model() -> Path:
+    return embedded.MODELS[Fraction(1, 4)]
+
+
+def test_the_demo_shows_rows_a_table_and_the_next_command() -> None:
+    out = run("certify", "--n", 200, "--limit", 2).stdout
+    assert "idx" in out
+    assert "certified accuracy" in out
+    assert "average certified radius" in out
+    assert "soundsmooth certify --limit 1000 --n 100000 --out" in out
+    assert "Key: self-chosen" in out
+
+
+def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -> None:
+    options = ("certify", model(), data, *SMALL, "--seed", "hello", "--nonce", "ab" * 32)
+    run(*options, "--out", tmp_path / "a.jsonl")
+    run(*options, "--out", tmp_path / "b.jsonl")
+    first, second = ((tmp_path / name).read_text().splitlines() for name in ("a.jsonl", "b.jsonl"))
+    records = [ss.Certificate.from_json(line) for line in first]
+    assert [record.to_json() for record in records] == first
+    again = [ss.Certificate.from_json(line) for line in second]
+    assert [(r.estimation, r.radius, r.commitment) for r in records] == [
+        (r.estimation, r.radius, r.commitment) for r in again
+    ]
+    assert [record.index for record in records] == [0, 1, 2]
+    assert records[0].key == "verifier's nonce"
+
+
+def test_tsv_is_what_the_fields_tools_read_and_truncates(data: Path, tmp_path: Path) -> None:
+    options = ("certify", model(), data, *SMALL, "--seed", "hello")
+    run(*options, "--out", tmp_path / "a.tsv")
+    run(*options, "--out", tmp_path / "a.jsonl")
+    header, *rows = (tmp_path / "a.tsv").read_text().splitlines()
+    assert header.split("\t") == ["idx", "label", "predict", "radius", "correct", "time"]
+    records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    for row, record in zip(rows, records, strict=True):
+        index, label, predict, radius, correct, _ = row.split("\t")
+        assert (int(index), int(label), int(correct)) == (record.index, record.truth, int(record.correct))
+        assert int(predict) == (-1 if record.label is None else record.label)
+        assert 0 <= Fraction(record.radius) - Fraction(Decimal(radius)) < Fraction(1, 10**6)
+
+
+def test_skip_and_limit_keep_the_indices(data: Path, tmp_path: Path) -> None:
+    run("certify", model(), data, "--n", 100, "--skip", 4, "--limit", 2, "--out", tmp_path / "a.tsv")
+    assert [row.split("\t")[0] for row in (tmp_path / "a.tsv").read_text().splitlines()[1:]] == ["0", "4"]
+
+
+def test_aliases_people_are_used_to(data: Path, tmp_path: Path) -> None:
+    run("certify", model(), data, "--N", 150, "--N0", 50, "--batch", 30, "--max", 2, "--out", tmp_path / "a.jsonl")
+    records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    promise = records[0].promise.values
+    assert (promise["n"], promise["n0"], promise["batch"], len(records)) == ("150", "50", "30", 2)
+
+
+@pytest.mark.parametrize("mode", ["shared", "batchwise"])
+def test_noise_modes(mode: str, data: Path, tmp_path: Path) -> None:
+    run("certify", model(), data, *SMALL, "--noise", mode, "--out", tmp_path / "a.jsonl")
+    records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert {record.promise.values["noise"] for record in records} == {mode}
+
+
+def test_configuration_file_and_command_line(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'model = "{model()}"\ndata = "{data}"\nsigma = "0.5"\nn = 120\nlimit = 2\nbatch-size = 40\nk = 3\n'
+    )
+    run("certify", "--config", config, "--n", 80, "--out", tmp_path / "a.jsonl")
+    promise = ss.Certificate.from_json((tmp_path / "a.jsonl").read_text().splitlines()[0]).promise.values
+    assert (promise["sigma"], promise["n"], promise["batch"], promise["margin"]) == ("1/2", "80", "40", "765")
+
+
+def test_layout(tmp_path: Path) -> None:
+    with np.load(embedded.IMAGES) as held:
+        np.savez(tmp_path / "nhwc.npz", x=held["x"][:2].transpose(0, 2, 3, 1), y=held["y"][:2])
+        np.savez(tmp_path / "nchw.npz", x=held["x"][:2], y=held["y"][:2])
+    options = (*SMALL, "--seed", "s")
+    run("certify", model(), tmp_path / "nchw.npz", *options, "--out", tmp_path / "a.jsonl")
+    run("certify", model(), tmp_path / "nhwc.npz", *options, "--layout", "nhwc-to-nchw", "--out", tmp_path / "b.jsonl")
+    pairs = zip(
+        (tmp_path / "a.jsonl").read_text().splitlines(), (tmp_path / "b.jsonl").read_text().splitlines(), strict=True
+    )
+    for one, two in pairs:
+        assert ss.Certificate.from_json(one).estimation == ss.Certificate.from_json(two).estimation
+    assert "takes inputs of shape" in error_of("certify", model(), tmp_path / "nhwc.npz", *options)
+
+
+def test_data_without_labels(tmp_path: Path) -> None:
+    with np.load(embedded.IMAGES) as held:
+        np.savez(tmp_path / "x.npz", x=held["x"][:2])
+    out = run("certify", model(), tmp_path / "x.npz", *SMALL, "--out", tmp_path / "a.tsv").stdout
+    assert "certified accuracy" not in out
+    assert (tmp_path / "a.tsv").read_text().splitlines()[1].split("\t")[1] == "-1"
+
+
+def test_predict(data: Path, tmp_path: Path) -> None:
+    out = run("predict", model(), data, "--limit", 3, "--n", 200, "--out", tmp_path / "p.jsonl").stdout
+    assert "correct" in out
+    lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [line["index"] for line in lines] == [0, 1, 2]
+    assert len({line["key"] for line in lines}) == 3
+    run("predict", "--limit", 2, "--n", 100, "--out", tmp_path / "p.tsv")
+    assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "idx\tlabel\tpredict\tcorrect\ttime"
+
+
+def test_noise_is_the_specified_one(tmp_path: Path) -> None:
+    key = "".join(f"{i:02x}" for i in range(32))
+    command = ["noise", "--key", key, "--sigma", "1/4", "--k", 6, "--shape", "8,3,4,4", "--stream", 7]
+    run(*command, "--purpose", "estimation", "--first", 5, "--out", tmp_path / "noise.npy")
+    written = np.load(tmp_path / "noise.npy")
+    bits = Keystream(bytes(range(32)), Purpose.ESTIMATION, 7)
+    assert written.dtype == np.int16
+    assert np.array_equal(written.reshape(8, 48), Sampler(law("1/4"), 1).noise(bits, 5, 8, 48).levels)
+
+
+def test_factory_models_run(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def make():\n    return lambda b: b.reshape(len(b), -1)[:, :2]\n")
+    run("certify", "mine:make", data, *SMALL, folder=tmp_path)
+
+
+HEX = "00" * 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("certify", "--sigma", "0"), "sigma must be greater than 0"),
+        (("certify", "--alpha", "1"), "alpha must lie strictly between 0 and 1"),
+        (("certify", "--n", "0"), "n must be an integer between 1 and"),
+        (("certify", "--bound", "none"), "bound must be one of"),
+        (("certify", "--noise", "pink"), "noise must be one of"),
+        (("certify", "--nonce", "12"), "nonce"),
+        (("certify", "--out", "run.xml"), "must end in .jsonl or .tsv"),
+        (("certify", "--out", "no/such/folder/run.tsv"), "there is no folder"),
+        (("certify", "--limit", "0"), "limit must be at least 1"),
+        (("certify", "--skip", "0"), "skip must be at least 1"),
+        (("certify", "--layout", "hw"), "layout must be one of"),
+        (("certify", "--independence", "proved"), "cannot be proved"),
+        (("certify", "--config", "none.toml"), "there is no configuration file"),
+        (("certify", "model.pt", "data.npz"), "never loaded"),
+        (("certify", "missing.onnx", "data.npz"), "there is no model file"),
+        (("certify", str(model())), "name the data as well"),
+        (("certify", str(model()), "none.npz"), "there is no data file"),
+        (("noise", "--key", "12", "--sigma", 1, "--shape", "2,2", "--out", "n.npy"), "32 bytes"),
+        (("noise", "--key", "xy", "--sigma", 1, "--shape", "2,2", "--out", "n.npy"), "hexadecimal"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2", "--out", "n.npy"), "shape is"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--purpose", "fun", "--out", "n.npy"), "purpose must"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--first", 2**51, "--out", "n.npy"), "2⁵¹ elements"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--stream", 2**64, "--out", "n.npy"), "stream"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--out", "n.txt"), "must end in .npy"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_path: Path) -> None:
+    assert text in error_of(*arguments, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ({"images": np.zeros((2, 1, 28, 28), np.uint8)}, 'images as "x"'),
+        ({"x": np.zeros((2, 1, 28, 28), np.float32)}, "ss.levels"),
+        ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0)"),
+        ({"x": np.full((2, 1, 28, 28), 300)}, "outside the levels"),
+        ({"x": np.zeros((2, 1, 28, 28), np.uint8), "y": np.zeros(3, int)}, "one integer label"),
+        ({"x": np.zeros((2, 28, 28), np.uint8)}, "takes inputs of shape"),
+        ({"x": np.zeros(0, np.uint8)}, "must be [images"),
+    ],
+)
+def test_bad_data(arrays: dict, text: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "bad.npz", **arrays)
+    assert text in error_of("certify", model(), tmp_path / "bad.npz", "--out", tmp_path / "run.tsv")
+    assert not (tmp_path / "run.tsv").exists()
+
+
+def test_pickled_or_broken_data_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pickled.npz", x=np.array([{"a": 1}, None], dtype=object))
+    (tmp_path / "broken.npz").write_bytes(b"PK not really")
+    assert "without pickled objects" in error_of("certify", model(), tmp_path / "pickled.npz")
+    assert "cannot be read" in error_of("certify", model(), tmp_path / "broken.npz")
+
+
+def test_a_model_with_a_wrong_output_leaves_no_file(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def make():\n    return lambda b: b.sum()\n")
+    assert "[batch, classes]" in error_of("certify", "mine:make", data, *SMALL, "--out", "run.tsv", folder=tmp_path)
+    assert not (tmp_path / "run.tsv").exists()
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run.tsv").write_text("precious")
+    assert "exists" in error_of("certify", "--out", tmp_path / "run.tsv")
+    assert (tmp_path / "run.tsv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("colour = 1", "unknown option 'colour'"),
+        ("n = [1]", "plain value"),
+        ("n = ", "not a TOML file"),
+        ("n = 1.5", "n must be"),
+    ],
+)
+def test_bad_configuration(content: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(content)
+    assert text in error_of("certify", "--config", tmp_path / "run.toml")
+
+
+def test_large_sigma_warns(data: Path) -> None:
+    done = run("certify", model(), data, "--n", 100, "--limit", 1, "--sigma", 5)
+    assert "warning: sigma = 5 is very large" in done.stderr

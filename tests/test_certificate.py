@@ -1,0 +1,123 @@
+"""The record: it round-trips exactly, and what it prints never claims more than it proves."""
+
+import json
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import soundsmooth as ss
+from soundsmooth.certificate import raised, truncated
+from soundsmooth.report import (
+    average_certified_radius,
+    certified_accuracy,
+    decimal_below,
+    largest_radius,
+    radii_that_occur,
+)
+from soundsmooth.settings import settings
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+def certificate(level: int = 200, **options: object) -> ss.Certificate:
+    smooth = ss.Smoother(brightness, sigma="0.25")
+    return smooth.certify(np.full((2, 2), level, np.uint8), n=1000, **options)
+
+
+@pytest.mark.parametrize("bound", ["clopper-pearson", "hoeffding", "runner-up"])
+@pytest.mark.parametrize("level", [127, 140, 250])
+def test_round_trip_is_exact(bound: str, level: int) -> None:
+    record = certificate(level, bound=bound, label=1, nonce="ab" * 32)
+    again = ss.Certificate.from_json(record.to_json())
+    assert again == record
+    assert again.to_json() == record.to_json()
+
+
+def test_bounds_are_hexadecimal_floats_and_safe_decimals() -> None:
+    data = json.loads(certificate(bound="runner-up").to_json())
+    for name, safe in (("radius", "<="), ("p_lower", "<="), ("p_upper", ">=")):
+        exact = Fraction(float.fromhex(data[name]["hex"]))
+        decimal = Fraction(Decimal(data[name]["decimal"]))
+        assert decimal <= exact if safe == "<=" else decimal >= exact
+
+
+def test_record_is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        certificate().radius = 9.0  # type: ignore[misc]
+
+
+def test_a_changed_promise_is_noticed() -> None:
+    data = json.loads(certificate().to_json())
+    data["promise"]["n"] = "100"
+    with pytest.raises(ValueError, match="commitment"):
+        ss.Certificate.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"format": "another"}', "nonsense"])
+def test_something_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a soundsmooth certificate"):
+        ss.Certificate.from_json(text)
+
+
+def test_abstention_is_never_correct() -> None:
+    record = certificate(127, label=0)
+    assert record.abstained
+    assert not record.correct
+    assert record.radius == 0.0
+    assert "abstained" in str(record)
+
+
+def test_key_origin() -> None:
+    assert certificate().key == "self-chosen"
+    assert certificate(nonce="00" * 32).key == "verifier's nonce"
+
+
+@given(st.floats(0, 10), st.integers(0, 12))
+def test_printed_numbers_err_the_safe_way(value: float, digits: int) -> None:
+    assert Fraction(Decimal(truncated(value, digits))) <= Fraction(value)
+    assert Fraction(Decimal(raised(value, digits))) >= Fraction(value)
+    assert Fraction(value) - Fraction(Decimal(truncated(value, digits))) < Fraction(1, 10**digits)
+
+
+def test_truncation_is_not_rounding() -> None:
+    assert truncated(0.9999999) == "0.999999"
+    assert truncated(1.905999, 2) == "1.90"
+    assert re.fullmatch(r"0\.0+", truncated(1e-300))
+
+
+def with_radius(radius: float, label: int = 1, truth: int = 1) -> ss.Certificate:
+    from dataclasses import replace
+
+    return replace(certificate(), radius=radius, label=label, truth=truth)
+
+
+def test_certified_accuracy_is_strict_and_exact() -> None:
+    """An image counts at r only if its radius is above r: 0.25 itself does not count at 0.25."""
+    records = [
+        with_radius(0.25),
+        with_radius(np.nextafter(0.25, 1)),
+        with_radius(0.5, label=0),
+        certificate(127, label=1),
+    ]
+    assert certified_accuracy(records, Fraction(1, 4)) == Fraction(1, 4)
+    assert certified_accuracy(records, Fraction(0)) == Fraction(2, 4)
+    assert average_certified_radius(records) == (Fraction(0.25) + Fraction(float(np.nextafter(0.25, 1)))) / 4
+
+
+def test_decimals_of_shares_are_truncated() -> None:
+    assert decimal_below(Fraction(2, 3)) == "0.666"
+    assert decimal_below(Fraction(1)) == "1.000"
+
+
+def test_radii_that_occur_stop_at_the_largest() -> None:
+    chosen = settings(n=100_000)
+    assert 0.95 < largest_radius(Fraction(1, 4), chosen) < 0.96
+    assert radii_that_occur(Fraction(1, 4), chosen)[-1] == Fraction(3, 4)

@@ -1,0 +1,171 @@
+"""The surface that users meet, and how it answers bad input."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import soundsmooth as ss
+from soundsmooth import embedded, machine
+from soundsmooth.noise import keystream
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+GREY = np.full((4, 4), 200, np.uint8)
+
+
+def test_the_example_of_the_readme() -> None:
+    smooth = ss.Smoother(brightness, sigma="0.25")
+    certificate = smooth.certify(GREY, n=2000)
+    assert certificate.label == 1
+    assert certificate.radius > 0.5
+    assert certificate.p_lower > 0.9
+    assert not certificate.abstained
+    assert "self-chosen" in str(certificate)
+    assert smooth.predict(GREY).label == 1
+
+
+def test_defaults() -> None:
+    promise = ss.Smoother(brightness, sigma=0.25).certify(GREY).promise.values
+    assert (promise["n0"], promise["n"], promise["alpha"], promise["margin"]) == ("100", "100000", "1/1000", "1530")
+    assert promise["sigma"] == "1/4"
+
+
+def test_prediction_abstains_on_the_boundary_and_discloses_its_key() -> None:
+    smooth = ss.Smoother(lambda b: np.tile([[0.0, 1.0], [1.0, 0.0]], (len(b) // 2, 1)), "0.25")
+    first, second = smooth.predict(GREY), smooth.predict(GREY)
+    assert first.abstained
+    assert first.key != second.key
+    assert len(bytes.fromhex(first.key)) == 32
+
+
+def test_prediction_never_names_nobody() -> None:
+    smooth = ss.Smoother(lambda b: np.full((len(b), 2), np.nan), "0.25")
+    prediction = smooth.predict(GREY)
+    assert prediction.abstained
+    assert prediction.counts.nobody == 1000
+
+
+def test_embedded_model_certifies() -> None:
+    with np.load(embedded.IMAGES) as data:
+        image, label = data["x"][1], int(data["y"][1])
+    certificate = ss.Smoother(embedded.MODELS[min(embedded.MODELS)], sigma="0.25").certify(image, n=500, label=label)
+    assert certificate.correct
+    assert certificate.promise.values["model kind"] == "onnx"
+
+
+def bad(text: str, **changes: object) -> object:
+    return pytest.param(changes, text, id=text)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        bad("sigma must be greater than 0", sigma=0),
+        bad("sigma must be greater than 0", sigma="-0.1"),
+        bad("sigma must be a number", sigma="big"),
+        bad("sigma must be finite", sigma=float("nan")),
+        bad("k must be greater than 0", k=0),
+        bad("must be a positive integer", k="0.001"),
+        bad("does not fit", k=1000),
+        bad("batch size must be at least 1", batch_size=0),
+        bad("threads must be at least 1", threads=0),
+        bad("independence must be", independence="maybe"),
+    ],
+)
+def test_bad_options(options: dict, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        ss.Smoother(brightness, **{"sigma": "0.25", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        bad("n must be an integer between 1", n=0),
+        bad("n0 must be an integer between 1", n0=-5),
+        bad("n must be an integer between 1", n=10**9 + 1),
+        bad("n must be an integer", n=1e5),
+        bad("alpha must lie strictly between 0 and 1", alpha=0),
+        bad("alpha must lie strictly between 0 and 1", alpha="1"),
+        bad("alpha must lie strictly between 0 and 1", alpha=1.5),
+        bad("bound must be one of", bound="jeffreys"),
+        bad("nonce", nonce="12"),
+    ],
+)
+def test_bad_settings(options: dict, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        ss.Smoother(brightness, "0.25").certify(GREY, **options)
+
+
+@pytest.mark.parametrize(
+    ("image", "text"),
+    [
+        (GREY / 255, r"ss\.levels"),
+        (GREY / 255 + 1e-3, r"pixel \(0, 0\).*not on the grid.*ss\.levels"),
+        (np.full((2, 2), np.nan), r"pixel \(0, 0\) is NaN"),
+        (np.array([[3, 256]]), r"pixel \(0, 1\) is 256"),
+        (np.array([[3, -1]]), r"pixel \(0, 1\) is -1"),
+        (np.array([["a"]]), "dtype"),
+        (np.zeros((2, 2), bool), "dtype bool"),
+        (np.zeros((2, 0), np.uint8), "no pixels"),
+    ],
+)
+def test_bad_images(image: np.ndarray, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        ss.Smoother(brightness, "0.25").certify(image, n=10)
+
+
+def test_wrong_shape_for_a_model_that_declares_one() -> None:
+    smooth = ss.Smoother(embedded.MODELS[min(embedded.MODELS)], "0.25")
+    with pytest.raises(ValueError, match=r"takes inputs of shape \[1, 28, 28\], but the image has \[28, 28\]"):
+        smooth.certify(np.zeros((28, 28), np.uint8), n=10)
+
+
+def test_output_that_is_not_scores() -> None:
+    with pytest.raises(ValueError, match=r"\[batch, classes\]"):
+        ss.Smoother(lambda b: b.sum(), "0.25").certify(GREY, n=10)
+
+
+def test_a_batch_that_does_not_fit_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory", lambda: 1000)
+    with pytest.raises(ValueError, match="lower the batch size"):
+        ss.Smoother(brightness, "0.25").certify(GREY, n=10)
+
+
+def test_a_stream_that_would_overrun_its_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keystream, "MOST_ELEMENTS", 1000)
+    calls = []
+
+    def counted(batch: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        return brightness(batch)
+
+    with pytest.raises(ValueError, match="lower n"):
+        ss.Smoother(counted, "0.25").certify(GREY, n=10**6)
+    assert not calls
+
+
+def test_large_sigma_warns() -> None:
+    with pytest.warns(UserWarning, match=r"units of the \[0, 1\] range"):
+        ss.Smoother(brightness, sigma=64)
+
+
+def test_importing_is_light() -> None:
+    """`import soundsmooth` loads none of the heavy packages, not even NumPy."""
+    heavy = ["numpy", "flint", "torch", "onnx", "onnxruntime", "triton", "ray", "typer", "rich", "cryptography"]
+    code = f"import sys, soundsmooth; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_certifying_a_callable_loads_neither_torch_nor_onnxruntime() -> None:
+    code = (
+        "import sys, numpy as np, soundsmooth as ss\n"
+        "ss.Smoother(lambda b: b.reshape(len(b), -1)[:, :2], 1).certify(np.zeros((2, 2), np.uint8), n=10)\n"
+        "print([name for name in ('torch', 'onnx', 'onnxruntime', 'scipy') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
