@@ -17,6 +17,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
@@ -124,6 +127,14 @@ def noise(
     from .noise import write_noise
 
     write_noise(key, sigma, k, shape, stream, purpose, first, levels, q, threads, out)
+
+
+@bench.command("cpu")
+def bench_cpu() -> None:
+    """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""
+    from ..bench.cpu import run_cpu
+
+    run_cpu(Console())
 
 
 def main() -> None:

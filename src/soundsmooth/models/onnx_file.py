@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import cores
@@ -45,11 +46,15 @@ class OnnxModel:
         return {"optimization": "all", "provider": self._session.get_providers()[0], "threads": str(self._threads)}
 
     def vote(self, values: Floats) -> Votes:
+        return votes(self.scores(values), len(values))
+
+    def scores(self, values: Floats) -> npt.NDArray[Any]:
+        """The graph's first output for a batch."""
         try:
             (scores,) = self._session.run([self._output], {self._input: values})
         except Exception as error:  # onnxruntime's exceptions share no public base class
             raise ValueError(f"onnxruntime could not run the model: {first_line(error)}") from error
-        return votes(np.asarray(scores), len(values))
+        return np.asarray(scores)
 
 
 def read_model(path: Path) -> tuple[bytes, str]:

@@ -8,6 +8,7 @@ from the cell (`guide`). Most others hold one value b_j, once: there one compari
 The few cells of the tails, where many breakpoints crowd, are searched.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,9 +44,17 @@ class Tables:
 def tables(law: Law) -> Tables:
     """The tables of a law, made once.
 
-    Guarantee: the one of `Tables`; they follow from the proved breakpoints by counting.
+    Guarantee: the one of `Tables`; the floors are proved.
     """
-    words = np.array(law.breakpoints(32), dtype=np.uint32)
+    return build_tables(law, law.breakpoints(32))
+
+
+def build_tables(law: Law, floors: Sequence[int]) -> Tables:
+    """The tables that follow from ⌊2³² B_j⌋, j = −reach … reach − 1, by counting.
+
+    Guarantee: the one of `Tables`, if the floors are right.
+    """
+    words = np.array(floors, dtype=np.uint32)
     cell_of_word = words >> CELL_BITS
     starts = np.arange(CELLS, dtype=np.uint64) << CELL_BITS
     passed = np.searchsorted(words, starts, side="left").astype(np.int64)  # b_j before the cell

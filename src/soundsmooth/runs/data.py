@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +11,6 @@ from ..grid import Grid
 from ..promise import Inputs
 
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
-
-
-class _NoImages(Exception):
-    """The file holds no array of images."""
 
 
 def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit: int | None = None) -> Inputs:
@@ -38,22 +35,28 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
 def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
     if not path.is_file():
         raise ValueError(f"there is no data file {str(path)!r}")
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            if not isinstance(held, np.lib.npyio.NpzFile) or "x" not in held:
-                raise _NoImages
-            images, labels = held["x"], held.get("y")
-    except _NoImages:
-        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y")') from None
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError):  # NumPy's ValueError: pickled objects, or no NumPy file
-        raise ValueError(
-            f"{str(path)!r} cannot be read: it must be an .npz of plain arrays, without pickled objects"
-        ) from None
+    held = _load(path)
+    if "x" not in held:
+        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y")')
+    images, labels = held["x"], held.get("y")
     if images.ndim < 2 or not len(images):
         raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images)):
         raise ValueError(f'"y" in {path.name} must hold one integer label for each of the {len(images)} images')
     return images, labels
+
+
+def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays x and y of the file, those that are there."""
+    try:
+        held = np.load(path, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            return {}
+        with held:
+            return {name: held[name] for name in ("x", "y") if name in held}
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError):  # ValueError: pickled objects, or no NumPy file at all
+        reason = "it must be an .npz of plain arrays, without pickled objects"
+        raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
 
 
 def _laid_out(images: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:
