@@ -43,7 +43,7 @@ def model_of(
     if weights is not None:
         raise ValueError('weights go with a "package.module:factory" model only')
     if is_torch_module(source):
-        return TorchModel(source, device, dtype, channels_last, independence)  # type: ignore[arg-type]
+        return TorchModel(source, device, dtype, channels_last, threads, independence)  # type: ignore[arg-type]
     if callable(source):
         if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last:
             raise ValueError("a callable gets float32 batches in NumPy; device, dtype and layout are its own affair")

@@ -39,10 +39,13 @@ class TorchModel:
         device: str | None = None,
         dtype: str | None = None,
         channels_last: bool = False,
+        threads: int | None = None,
         independence: str = "auto",
     ) -> None:
         import torch
 
+        if threads is not None:
+            torch.set_num_threads(threads)  # torch knows only one number for the whole process
         check_independence(independence, "a torch module")
         self._torch = torch
         self._precision = precision_name(dtype)
@@ -62,6 +65,9 @@ class TorchModel:
             raise ValueError(
                 f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
             ) from error
+
+        kinds = {type(part) for part in self._module.modules()}
+        self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
 
     def identity(self) -> Identity:
         return Identity(
@@ -95,19 +101,14 @@ class TorchModel:
                 raise ValueError(f"the module {name or 'itself'!r} went into training mode while it was certified")
 
     def _digest(self) -> str:
-        """SHA-256 of the architecture as printed, the classes' source, and all parameters and buffers."""
-        torch = self._torch
-        digest = hashlib.sha256(repr(self._module).encode())
-        for kind in sorted(
-            {type(part) for part in self._module.modules()}, key=lambda k: (k.__module__, k.__qualname__)
-        ):
-            digest.update(code_digest(kind).encode())
+        """SHA-256 of the architecture as printed, the source of its classes, and all parameters and buffers."""
+        digest = hashlib.sha256(repr(self._module).encode() + self._code)
         for name, tensor in sorted(self._module.state_dict().items()):
-            if not isinstance(tensor, torch.Tensor):
+            if not isinstance(tensor, self._torch.Tensor):
                 digest.update(f"{name} {tensor!r}".encode())
                 continue
             digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(self._torch.uint8).numpy())
         return digest.hexdigest()
 
     def _device_kind(self) -> str:
