@@ -1,9 +1,12 @@
 """The record: it round-trips exactly, and what it prints never claims more than it proves."""
 
 import json
+import math
 import re
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import soundsmooth as ss
+from soundsmooth import embedded
 from soundsmooth.certificate import raised, truncated
+from soundsmooth.promise import Promise
 from soundsmooth.report import (
     average_certified_radius,
     certified_accuracy,
+    decimal_above,
     decimal_below,
     largest_radius,
     radii_that_occur,
@@ -93,28 +99,84 @@ def test_truncation_is_not_rounding() -> None:
     assert re.fullmatch(r"0\.0+", truncated(1e-300))
 
 
-def with_radius(radius: float, label: int = 1, truth: int = 1) -> ss.Certificate:
-    from dataclasses import replace
+@cache
+def example() -> ss.Certificate:
+    return certificate()
 
-    return replace(certificate(), radius=radius, label=label, truth=truth)
+
+def finished(*answers: tuple[int | None, int, float], promised: int = 0) -> list[ss.Certificate]:
+    """Records of one run: (label, truth, radius) for each; `promised` inputs in all."""
+    promise = Promise({**example().promise.values, "input count": str(promised or len(answers))})
+    return [
+        replace(example(), index=i, label=label, truth=truth, radius=radius, promise=promise)
+        for i, (label, truth, radius) in enumerate(answers)
+    ]
 
 
 def test_certified_accuracy_is_strict_and_exact() -> None:
     """An image counts at r only if its radius is above r: 0.25 itself does not count at 0.25."""
-    records = [
-        with_radius(0.25),
-        with_radius(np.nextafter(0.25, 1)),
-        with_radius(0.5, label=0),
-        certificate(127, label=1),
-    ]
+    above = math.nextafter(0.25, 1)
+    records = finished((1, 1, 0.25), (1, 1, above), (0, 1, 0.5), (None, 1, 0.0))
     assert certified_accuracy(records, Fraction(1, 4)) == Fraction(1, 4)
     assert certified_accuracy(records, Fraction(0)) == Fraction(2, 4)
-    assert average_certified_radius(records) == (Fraction(0.25) + Fraction(float(np.nextafter(0.25, 1)))) / 4
+    assert average_certified_radius(records) == (Fraction(0.25) + Fraction(above)) / 4
+
+
+def test_promised_inputs_without_a_certificate_are_wrong_answers() -> None:
+    """Ledger, row 15: an aborted run does not get a better number by leaving images out."""
+    records = finished((1, 1, 0.5), (1, 1, 0.5), promised=10)
+    assert certified_accuracy(records, Fraction(0)) == Fraction(2, 10)
+    assert average_certified_radius(records) == Fraction(1, 10)
+
+
+def test_certificates_of_different_runs_are_not_mixed() -> None:
+    with pytest.raises(ValueError, match="commitments differ"):
+        certified_accuracy([*finished((1, 1, 0.5)), *finished((1, 1, 0.5), promised=2)], Fraction(0))
+    with pytest.raises(ValueError, match="occurs twice"):
+        certified_accuracy([*finished((1, 1, 0.5), promised=2), *finished((1, 1, 0.5), promised=2)], Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("label", 0),
+        ("radius", {"hex": "0x1.8p+6", "decimal": "96"}),
+        ("p_lower", {"hex": "0x1.fp-1", "decimal": "0.9"}),
+        ("seed", "00" * 32),
+        ("estimation", {"classes": [0, 2000], "nobody": 0}),
+        ("estimation", {"classes": [0, 1000], "nobody": 0}),
+        ("selection", {"classes": [100, 0], "nobody": 0}),
+    ],
+)
+def test_a_record_that_does_not_follow_from_itself_is_refused(name: str, value: object) -> None:
+    data = json.loads(certificate(140).to_json())
+    data[name] = value
+    with pytest.raises(ValueError, match="the certificate's"):
+        ss.Certificate.from_json(json.dumps(data))
+
+
+def test_python_models_are_marked_as_assumed_honest() -> None:
+    """Ledger, row 11."""
+    assert "assumed honest" in certificate().trust
+    assert "assumed honest" in str(certificate())
+    assert json.loads(certificate().to_json())["model"] == certificate().trust
+    graph = ss.Smoother(embedded.MODELS[Fraction(1, 4)], "0.25").certify(np.zeros((1, 28, 28), np.uint8), n=100)
+    assert "assumed honest" not in str(graph)
+
+
+def test_software_and_machine_are_recorded_beside_the_promise() -> None:
+    record = certificate()
+    assert {"python", "platform", "cores", "numpy", "python-flint", "cryptography"} <= set(record.environment)
+    assert not set(record.environment) & set(record.promise.values)
 
 
 def test_decimals_of_shares_are_truncated() -> None:
     assert decimal_below(Fraction(2, 3)) == "0.666"
     assert decimal_below(Fraction(1)) == "1.000"
+    assert decimal_below(Fraction(1, 10000)) == "0.000"
+    assert decimal_above(Fraction(1, 3)) == "0.333334"
+    assert decimal_above(Fraction(1, 1000)) == "0.001"
+    assert decimal_above(Fraction(20)) == "20"
 
 
 def test_radii_that_occur_stop_at_the_largest() -> None:

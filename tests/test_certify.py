@@ -314,6 +314,63 @@ def test_an_error_inside_the_model_stops_the_certification() -> None:
         votes(fails, 10, 10)
 
 
+class HiddenLearner(Learner):
+    """The same, in a buffer that is not saved with the weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(1), persistent=False)
+
+
+def test_buffers_that_are_not_saved_are_watched_too() -> None:
+    with pytest.raises(ValueError, match="the model changed while it was certified"):
+        ss.Smoother(HiddenLearner(), "0.5").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+
+
+class LateSwitcher(torch.nn.Module):
+    """Toggles a kernel flag in its last batch only, when no further batch would notice."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        LateSwitcher.calls += 1
+        if LateSwitcher.calls == 3:  # one batch of selection, two of estimation
+            torch.set_num_threads(torch.get_num_threads() + 1)
+        return x.flatten(1)[:, :2]
+
+
+def test_flags_are_checked_after_the_last_batch_too() -> None:
+    before = torch.get_num_threads()
+    try:
+        with pytest.raises(ValueError, match="the model changed"):
+            ss.Smoother(LateSwitcher(), "0.5").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(None, "float32"), ("bf16", "bfloat16")])
+def test_precision_device_and_flags_are_promised(dtype: str | None, name: str) -> None:
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    promise = ss.Smoother(network, "0.5", dtype=dtype).certify(np.zeros((1, 2, 2), np.uint8), n=100).promise.values
+    assert (promise["precision"], promise["device"]) == (name, "cpu")
+    assert f"threads={torch.get_num_threads()}" in promise["flags"].split()
+
+
+def test_prediction_draws_from_the_same_law_with_its_own_bits() -> None:
+    """Ledger, row 14: what `predict` shows the model are the copies of purpose 2 under the disclosed key."""
+    seen = Recorder()
+    smooth = ss.Smoother(seen, "0.5", batch_size=50, threads=1)
+    key = bytes.fromhex(smooth.predict(IMAGE, n=50).key)
+    expected = smooth.smoothing.sampler.noisy(Keystream(key, Purpose.PREDICTION, 0), IMAGE, 0, 50).values
+    assert np.array_equal(np.concatenate(seen.batches), expected)
+
+
+def test_a_model_with_more_classes_in_estimation_is_refused() -> None:
+    sizes = iter([2, 3])
+    with pytest.raises(ValueError, match="2 classes and now has 3"):
+        ss.Smoother(lambda b: np.zeros((len(b), next(sizes))), "0.5").certify(IMAGE.astype(np.uint8), n=100)
+
+
 def test_the_number_of_classes_may_not_change() -> None:
     sizes = iter([2, 3])
     with pytest.raises(ValueError, match="2 classes and now has 3"):

@@ -120,6 +120,8 @@ def test_inputs_must_fit_together() -> None:
     image = np.zeros((1, 2, 2), np.int16)
     with pytest.raises(ValueError, match="do not match"):
         Inputs((0, 1), (image,), (None,))
+    with pytest.raises(ValueError, match="numbers of classes"):
+        Inputs((0,), (image,), (-1,))  # would read like "no label"
     with pytest.raises(ValueError, match="no image"):
         Inputs((), (), ())
     with pytest.raises(ValueError, match="same shape"):

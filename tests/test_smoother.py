@@ -70,6 +70,7 @@ def bad(text: str, **changes: object) -> object:
         bad("sigma must be greater than 0", sigma="-0.1"),
         bad("sigma must be a number", sigma="big"),
         bad("sigma must be finite", sigma=float("nan")),
+        bad("sigma = 1e2000 is beyond any use|exponent", sigma="1e2000"),
         bad("k must be greater than 0", k=0),
         bad("must be a positive integer", k="0.001"),
         bad("does not fit", k=1000),
@@ -148,6 +149,11 @@ def test_a_stream_that_would_overrun_its_address_space(monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="lower n"):
         ss.Smoother(counted, "0.25").certify(GREY, n=10**6)
     assert not calls
+
+
+def test_sigma_beyond_any_use() -> None:
+    with pytest.warns(UserWarning, match="very large"), pytest.raises(ValueError, match="beyond any use"):
+        ss.Smoother(brightness, sigma="1e25")
 
 
 def test_large_sigma_warns() -> None:

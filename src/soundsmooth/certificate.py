@@ -1,13 +1,16 @@
 """The certificate: a frozen record of what was promised, what was counted and what follows."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 from typing import Any
 
-from .certify import Counts
+from .certify import Counts, Verdict, verdict
 from .promise import Promise
+from .settings import settings
 
 FORMAT = "soundsmooth certificate 1"
 
@@ -57,10 +60,19 @@ class Certificate:
 
     @property
     def independence(self) -> str:
+        """How it is known that rows of a batch do not see each other and calls leave no trace."""
         return self.promise.values["independence"]
 
+    @property
+    def trust(self) -> str:
+        """What kind of thing voted. Python code could read the key from this process; a graph is data."""
+        if self.promise.values["model kind"] == "onnx":
+            return "a graph file, fixed by its digest"
+        return "Python code, assumed honest, not fixed by its digest"
+
     def __str__(self) -> str:
-        alpha, origin = self.promise.values["alpha"], f"key: {self.key}, independence: {self.independence}"
+        alpha = self.promise.values["alpha"]
+        origin = f"key: {self.key}, independence: {self.independence}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
@@ -85,6 +97,8 @@ class Certificate:
             "seed": self.seed,
             "nonce": self.nonce,
             "key": self.key,
+            "independence": self.independence,
+            "model": self.trust,
             "environment": dict(self.environment),
             "seconds": self.seconds,
         }
@@ -103,7 +117,27 @@ class Certificate:
             raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
         if certificate.commitment != data["commitment"]:
             raise ValueError("the certificate's commitment is not the SHA-256 of its promise")
+        certificate.check()
         return certificate
+
+    def check(self) -> None:
+        """A ValueError unless label, bounds and radius follow from the counts, and the seed is the promised one.
+
+        This is arithmetic only: whether the counts are what the model voted is another matter.
+        """
+        promised = self.promise.values
+        if hashlib.sha256(bytes.fromhex(self.seed)).hexdigest() != promised["seed"]:
+            raise ValueError("the certificate's seed is not the one it promised")
+        chosen = settings(
+            int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"]
+        )
+        if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
+            raise ValueError("the certificate's counts do not add up to the promised n0 and n")
+        found = verdict(self.selection, self.estimation, Fraction(promised["sigma"]), chosen)
+        if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
+            raise ValueError(
+                f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
+            )
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
@@ -136,6 +170,9 @@ class Prediction:
     n: int
     alpha: str
     sigma: str
+    margin: int
+    model: str
+    """SHA-256 of the model's bytes."""
     key: str
     seconds: float
 
@@ -152,6 +189,8 @@ class Prediction:
             "n": self.n,
             "alpha": self.alpha,
             "sigma": self.sigma,
+            "margin": self.margin,
+            "model": self.model,
             "key": self.key,
             "seconds": self.seconds,
         }

@@ -134,6 +134,8 @@ def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings
 
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
+    if len(counts0.classes) != len(counts.classes):
+        raise ValueError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
     label = counts0.top
     p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
     if p_upper is None:

@@ -142,6 +142,8 @@ class Inputs:
             )
         if not self.levels:
             raise ValueError("there is no image to certify")
+        if any(label is not None and label < 0 for label in self.labels):
+            raise ValueError("labels are the numbers of classes: 0, 1, 2, …")
         if len({image.shape for image in self.levels}) != 1:
             raise ValueError("all images of a run must have the same shape")
 

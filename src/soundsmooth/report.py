@@ -1,7 +1,7 @@
 """What finished certificates say together: certified accuracy and the average certified radius."""
 
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 from fractions import Fraction
 
 from .certificate import Certificate
@@ -14,16 +14,25 @@ RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.2
 def certified_accuracy(certificates: Sequence[Certificate], radius: Fraction) -> Fraction:
     """The share of all inputs that are correct with a radius above `radius`, compared exactly.
 
-    Abstentions are wrong answers, and nothing is left out of the denominator.
+    Abstentions are wrong answers, and so are promised inputs that have no certificate.
     """
     hits = sum(certificate.correct and Fraction(certificate.radius) > radius for certificate in certificates)
-    return Fraction(hits, len(certificates))
+    return Fraction(hits, promised_count(certificates))
 
 
 def average_certified_radius(certificates: Sequence[Certificate]) -> Fraction:
     """The mean radius, where a wrong answer or an abstention counts as 0."""
     total = sum((Fraction(c.radius) for c in certificates if c.correct), Fraction(0))
-    return total / len(certificates)
+    return total / promised_count(certificates)
+
+
+def promised_count(certificates: Sequence[Certificate]) -> int:
+    """How many inputs the run promised: those that never got a certificate are wrong answers too."""
+    if len({certificate.commitment for certificate in certificates}) != 1:
+        raise ValueError("these certificates are not from one run: their commitments differ")
+    if len({certificate.index for certificate in certificates}) != len(certificates):
+        raise ValueError("an input occurs twice among these certificates")
+    return int(certificates[0].promise.values["input count"])
 
 
 def largest_radius(sigma: Fraction, settings: Settings) -> float:
@@ -38,6 +47,10 @@ def radii_that_occur(sigma: Fraction, settings: Settings) -> list[Fraction]:
 
 
 def decimal_below(value: Fraction, digits: int = 3) -> str:
-    """The rational as a decimal, truncated."""
-    scaled = value.numerator * 10**digits // value.denominator
-    return str(Decimal(scaled).scaleb(-digits).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+    """The rational as a decimal that does not exceed it."""
+    return f"{Decimal(value * 10**digits // 1).scaleb(-digits):f}"
+
+
+def decimal_above(value: Fraction, digits: int = 6) -> str:
+    """The rational as a decimal that is not below it, without closing zeros."""
+    return f"{Decimal(-(-value * 10**digits // 1)).scaleb(-digits).normalize():f}"

@@ -1,5 +1,6 @@
 """The command line as a person meets it: rows, tables, files, and one-line errors with exit code 2."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -68,6 +69,24 @@ def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -
     ]
     assert [record.index for record in records] == [0, 1, 2]
     assert records[0].key == "verifier's nonce"
+
+
+def test_the_commitment_is_known_before_the_nonce(data: Path, tmp_path: Path) -> None:
+    """Ledger, row 10: commit, then a nonce, then certify: the same C, and a key that needs both."""
+    options = (model(), data, *SMALL, "--seed", "hello")
+    promised = run("commit", *options)
+    commitment = hashlib.sha256(promised.stdout.encode()).hexdigest()
+    assert promised.stderr == f"commitment {commitment}\n"
+    run("certify", *options, "--nonce", "cd" * 32, "--out", tmp_path / "a.jsonl")
+    record = ss.Certificate.from_json((tmp_path / "a.jsonl").read_text().splitlines()[0])
+    assert record.commitment == commitment
+    assert record.promise.text == promised.stdout
+
+
+def test_the_claim_is_stated_for_one_image_and_for_all() -> None:
+    """Ledger, row 20."""
+    out = " ".join(run("certify", "--n", 100, "--limit", 3, "--alpha", "1/3000").stdout.split())
+    assert "for one image with probability at most 0.000334, for any of these 3 with at most 0.001." in out
 
 
 def test_tsv_is_what_the_fields_tools_read_and_truncates(data: Path, tmp_path: Path) -> None:

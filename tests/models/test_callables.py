@@ -18,8 +18,8 @@ def test_votes_come_from_the_scores() -> None:
     assert model.vote(batch).labels.tolist() == [0, 1]
 
 
-def test_identity_is_not_binding_and_follows_the_code() -> None:
-    assert not CallableModel(brightness).identity().binding
+def test_identity_follows_the_code() -> None:
+    assert CallableModel(brightness).identity().kind == "callable"
     assert code_digest(brightness) == code_digest(brightness)
     assert code_digest(brightness) != code_digest(test_votes_come_from_the_scores)
     assert code_digest(eval("lambda x: x + 1")) != code_digest(eval("lambda x: x + 2"))  # no source to read

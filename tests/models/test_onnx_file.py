@@ -73,7 +73,7 @@ def test_votes_and_identity(tmp_path: Path) -> None:
     model = OnnxModel(path)
     batch = np.array([[1, 0, 0, 0], [0, 0, 0, -1]], np.float32).reshape(2, 1, 2, 2)
     assert model.vote(batch).labels.tolist() == [2, 0]
-    assert model.identity().binding
+    assert model.identity().kind == "onnx"
     assert model.identity().digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 

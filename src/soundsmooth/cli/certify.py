@@ -7,8 +7,14 @@ from rich.table import Table
 
 from ..certificate import Certificate, truncated
 from ..promise import Inputs, secret
-from ..report import average_certified_radius, certified_accuracy, decimal_below, radii_that_occur
-from ..runs.engine import certify_inputs
+from ..report import (
+    average_certified_radius,
+    certified_accuracy,
+    decimal_above,
+    decimal_below,
+    radii_that_occur,
+)
+from ..runs.engine import certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, Output
 from ..settings import Settings, settings
 from ..smoother import Smoother
@@ -25,7 +31,7 @@ def run_certify(choices: Choices) -> None:
     hidden = secret(choices.get("seed"), choices.get("nonce"))
     with Output(choices.path("out"), CERTIFY_HEADER) as output, progress_bar() as bar:
         smooth = smoother(choices)
-        images = inputs(choices, smooth)
+        images = inputs(choices, smooth.smoothing.law.grid)
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
         done = []
@@ -42,6 +48,15 @@ def run_certify(choices: Choices) -> None:
             "\nAll 1000 embedded images, with the usual 100 000 copies each, in the background:", highlight=False
         )
         bar.console.print("  soundsmooth certify --limit 1000 --n 100000 --out fashion.jsonl", highlight=False)
+
+
+def print_promise(choices: Choices) -> None:
+    """The promise's text on standard output, exactly as it is hashed, and C on standard error."""
+    chosen, hidden = _settings(choices), secret(choices.get("seed"))
+    smoothing = smoother(choices).smoothing
+    promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
+    print(promise.text, end="")
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
 
 
 def _settings(choices: Choices) -> Settings:
@@ -95,9 +110,9 @@ def _show_claim(console: Console, first: Certificate, alpha: Fraction, count: in
     """What may be concluded, for one image and for all of them, and on what it rests."""
     warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
     lines = (
-        f"Each certificate is false with probability at most {float(alpha):g}; that any of these {count} is, at most "
-        f"{min(float(alpha * count), 1):g}.",
-        f"Independence of rows and calls: {first.independence}. Key: {first.key}{warning}.",
+        f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}, for any of "
+        f"these {count} with at most {decimal_above(min(alpha * count, Fraction(1)))}.",
+        f"Independence of rows and calls: {first.independence}. Model: {first.trust}. Key: {first.key}{warning}.",
         f"Commitment {first.commitment}",
     )
     console.print()

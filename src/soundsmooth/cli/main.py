@@ -75,6 +75,42 @@ def certify(
 
 
 @app.command()
+def commit(
+    seed: Annotated[str, typer.Option(help="64 hex digits, or any text, which is hashed; the same one for certify.")],
+    model: o.ModelArgument = None,
+    data: o.DataArgument = None,
+    sigma: o.Sigma = None,
+    n: o.N = None,
+    n0: o.N0 = None,
+    alpha: o.Alpha = None,
+    k: o.K = None,
+    bound: o.Bound = None,
+    noise: o.Noise = None,
+    limit: o.Limit = None,
+    skip: o.Skip = None,
+    batch_size: o.BatchSize = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    channels_last: o.ChannelsLast = None,
+    threads: o.Threads = None,
+    layout: o.Layout = None,
+    weights: o.Weights = None,
+    independence: o.Independence = None,
+    config: o.Config = None,
+) -> None:
+    """Print the promise and its commitment C, and toss no coin.
+
+    Give C to the verifier, who then draws a nonce; then run certify with the same options, this seed and that nonce.
+    """
+    from .certify import print_promise
+
+    given = dict(locals())
+    for name in ("print_promise", "config"):
+        given.pop(name)
+    print_promise(o.Choices(given, config))
+
+
+@app.command()
 def predict(
     model: o.ModelArgument = None,
     data: o.DataArgument = None,

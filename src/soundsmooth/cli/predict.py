@@ -15,7 +15,7 @@ def run_predict(choices: Choices) -> None:
     """Predict, show, write."""
     with Output(choices.path("out"), PREDICT_HEADER) as output, progress_bar() as bar:
         smooth = smoother(choices)
-        images = inputs(choices, smooth)
+        images = inputs(choices, smooth.smoothing.law.grid)
         task = bar.add_task("predicting", total=len(images.levels))
         correct = 0
         bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)

@@ -1,7 +1,5 @@
 """What certify and predict have in common: which classifier, which images."""
 
-from pathlib import Path
-
 from rich.progress import (
     BarColumn,
     Progress,
@@ -13,6 +11,7 @@ from rich.progress import (
 
 from .. import embedded
 from ..exact import positive
+from ..grid import Grid
 from ..promise import Inputs
 from ..runs.data import read_npz
 from ..smoother import Smoother
@@ -33,12 +32,12 @@ def smoother(choices: Choices) -> Smoother:
     return Smoother(model, sigma, **choices.only_given(*names))
 
 
-def inputs(choices: Choices, smooth: Smoother) -> Inputs:
+def inputs(choices: Choices, grid: Grid) -> Inputs:
     if choices.get("model") is not None and choices.get("data") is None:
         raise ValueError("name the data as well: soundsmooth certify MODEL DATA.npz")
     return read_npz(
         choices.path("data") or embedded.IMAGES,
-        smooth.smoothing.law.grid,
+        grid,
         choices.get("layout", "as-is"),
         choices.get("skip", 1),
         choices.get("limit", DEMO_IMAGES if is_demo(choices) else None),
@@ -57,7 +56,3 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         transient=True,
     )
-
-
-def name_of(path: Path | str) -> str:
-    return Path(path).name if isinstance(path, Path) else path

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
+from threading import RLock
 from typing import TypeVar
 
 from flint import arb, ctx, fmpq
@@ -18,15 +19,20 @@ MOST_BITS = 1 << 16
 T = TypeVar("T")
 
 
+#: flint has one precision for the whole process. Balls are valid at any, but threads should not surprise each other.
+_ONE_AT_A_TIME = RLock()
+
+
 @contextmanager
 def precision(bits: int) -> Iterator[None]:
     """Work at `bits` bits within the block; the caller's precision comes back afterwards."""
-    before = ctx.prec
-    ctx.prec = bits
-    try:
-        yield
-    finally:
-        ctx.prec = before
+    with _ONE_AT_A_TIME:
+        before = ctx.prec
+        ctx.prec = bits
+        try:
+            yield
+        finally:
+            ctx.prec = before
 
 
 def ball(value: Fraction | float | int) -> arb:

@@ -28,7 +28,7 @@ class CallableModel:
         self._scores = scores
 
     def identity(self) -> Identity:
-        return Identity("callable", code_digest(self._scores), binding=False)
+        return Identity("callable", code_digest(self._scores))
 
     def flags(self) -> dict[str, str]:
         return {}

@@ -30,17 +30,17 @@ class OnnxModel:
         self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
     ) -> None:
         check_independence(independence, "an ONNX graph by this version")
-        self._device = device or "cpu"
+        self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         graph, self._sha256 = read_model(Path(path))
-        self._session = _session(graph, self._device, self._threads)
+        self._session = _session(graph, self._device, number, self._threads)
         self._input, shape = _only_input(self._session)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
         self._output = self._session.get_outputs()[0].name
 
     def identity(self) -> Identity:
-        return Identity("onnx", self._sha256, binding=True, device=self._device, flags=self.flags())
+        return Identity("onnx", self._sha256, device=self._device, flags=self.flags())
 
     def flags(self) -> dict[str, str]:
         return {"optimization": "all", "provider": self._session.get_providers()[0], "threads": str(self._threads)}
@@ -130,7 +130,7 @@ def _repeated(value: Any) -> bool:
     return hasattr(value, "__len__") and not hasattr(value, "ListFields")
 
 
-def _session(graph: bytes, device: str, threads: int) -> Any:
+def _session(graph: bytes, device: str, number: str, threads: int) -> Any:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -138,11 +138,13 @@ def _session(graph: bytes, device: str, threads: int) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device.split(":")[0])
+    wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
     if wanted not in onnxruntime.get_available_providers():
         raise ValueError(f"this onnxruntime cannot run on {device!r}; it has {onnxruntime.get_available_providers()}")
     try:
-        return onnxruntime.InferenceSession(graph, options, providers=[wanted])
+        return onnxruntime.InferenceSession(
+            graph, options, providers=[(wanted, {"device_id": number} if number else {})]
+        )
     except Exception as error:  # onnxruntime's exceptions share no public base class
         raise ValueError(f"onnxruntime cannot load the model: {first_line(error)}") from error
 

@@ -25,11 +25,9 @@ class Identity:
     """What is promised about the model, before the first coin is tossed."""
 
     kind: str
-    """onnx, torch or callable."""
+    """onnx (a graph: data, which the digest fixes), torch or callable (Python code, assumed honest)."""
     digest: str
     """SHA-256 of the model's bytes."""
-    binding: bool
-    """Whether the digest fixes what is computed. It does for a graph file, not for Python code."""
     precision: str = "float32"
     device: str = "cpu"
     flags: Mapping[str, str] = field(default_factory=dict)

@@ -73,7 +73,6 @@ class TorchModel:
         return Identity(
             "torch",
             self._digest(),
-            binding=False,
             precision=self._precision,
             device=self._device_kind(),
             flags=self.flags(),
@@ -103,12 +102,9 @@ class TorchModel:
     def _digest(self) -> str:
         """SHA-256 of the architecture as printed, the source of its classes, and all parameters and buffers."""
         digest = hashlib.sha256(repr(self._module).encode() + self._code)
-        for name, tensor in sorted(self._module.state_dict().items()):
-            if not isinstance(tensor, self._torch.Tensor):
-                digest.update(f"{name} {tensor!r}".encode())
-                continue
+        for name, tensor in [*self._module.named_parameters(), *self._module.named_buffers()]:
             digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(self._torch.uint8).numpy())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(self._torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def _device_kind(self) -> str:
@@ -125,6 +121,9 @@ class TorchModel:
             "matmul": self._torch.get_float32_matmul_precision(),
             "cudnn.tf32": str(backends.cudnn.allow_tf32),
             "cudnn.benchmark": str(backends.cudnn.benchmark),
+            "cudnn.deterministic": str(backends.cudnn.deterministic),
+            "reduced.bf16": str(backends.cuda.matmul.allow_bf16_reduced_precision_reduction),
+            "reduced.fp16": str(backends.cuda.matmul.allow_fp16_reduced_precision_reduction),
             "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }

@@ -7,6 +7,8 @@ from functools import lru_cache
 from ..exact import Rational, breakpoint_floor, breakpoints, positive
 from ..grid import IMAGES, Grid
 
+MOST_SIGMA = 10**6
+
 
 @dataclass(frozen=True)
 class Law:
@@ -61,4 +63,7 @@ def _breakpoint(sigma: Fraction, q: int, j: int, bits: int) -> int:
 
 def law(sigma: Rational, k: Rational = 6, grid: Grid = IMAGES) -> Law:
     """The law for σ and k in units of value 1 (the paper's convention), both exact rationals."""
-    return Law(positive(sigma, "sigma"), grid, grid.margin(positive(k, "k")))
+    deviation = positive(sigma, "sigma")
+    if deviation > MOST_SIGMA:
+        raise ValueError(f"sigma = {sigma} is beyond any use: all noise would be clamped; keep it below {MOST_SIGMA}")
+    return Law(deviation, grid, grid.margin(positive(k, "k")))

@@ -181,10 +181,21 @@ def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Ra
     smoothing.check(x.shape, x.size, copies(n, "n"))
     start = time.perf_counter()
     key = secrets.token_bytes(32)
-    voting = Voting(smoothing.model, smoothing.batch, smoothing.model.flags())
+    identity = smoothing.model.identity()
+    voting = Voting(smoothing.model, smoothing.batch, identity.flags)
     label, counts = predict(voting, FreshNoise(smoothing.sampler, key, index), x, n, level)
-    seconds = time.perf_counter() - start
-    return Prediction(index, label, counts, n, str(level), str(smoothing.law.sigma), key.hex(), seconds)
+    return Prediction(
+        index=index,
+        label=label,
+        counts=counts,
+        n=n,
+        alpha=str(level),
+        sigma=str(smoothing.law.sigma),
+        margin=smoothing.law.margin,
+        model=identity.digest,
+        key=key.hex(),
+        seconds=time.perf_counter() - start,
+    )
 
 
 def _words(parts: Iterable[object]) -> str:
