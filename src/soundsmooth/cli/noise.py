@@ -26,11 +26,9 @@ def write_noise(
 ) -> None:
     """Write T of the copies first, first + 1, … as an int16 array of the given shape."""
     copies, *inner = _shape(shape)
-    if first < 0:
-        raise ValueError(f"first must be at least 0, not {first}")
     sampler = Sampler(law(sigma, k, Grid(levels, q)), threads)
     bits = Keystream(_key(key), _purpose(purpose), stream)
-    check_room(first + copies, prod(inner))
+    check_room(first, copies, prod(inner))
     check_memory(2 * copies * prod(inner), "the noise", "ask for fewer copies")
     if out.suffix != ".npy":
         raise ValueError(f"the output file must end in .npy, not {out.name!r}")

@@ -36,7 +36,10 @@ def precision(bits: int) -> Iterator[None]:
 
 
 def ball(value: Fraction | float | int) -> arb:
-    """A ball around the exact value, at the current precision. Doubles are taken exactly."""
+    """A ball around the exact value, at the current precision. Doubles are taken exactly.
+
+    Guarantee: the ball holds the value.
+    """
     exact = Fraction(value)
     return arb(fmpq(exact.numerator, exact.denominator))
 
@@ -69,15 +72,16 @@ def float_above(x: Fraction) -> float:
     return -float_below(-x)
 
 
-def refine(attempt: Callable[[], T | None], bits: int) -> T:
+def refine(attempt: Callable[[], T | None], bits: int, most: int | None = None) -> T:
     """Call `attempt` at twice the precision again and again, until its answer is proved (not None).
 
     Guarantee: the answer is one that `attempt` itself declared proved.
     """
-    while bits <= MOST_BITS:
+    most = most or MOST_BITS
+    while bits <= most:
         with precision(bits):
             answer = attempt()
         if answer is not None:
             return answer
         bits *= 2
-    raise ArithmeticError(f"not decided with balls of {MOST_BITS} bits; please report these parameters")
+    raise ArithmeticError(f"not decided with balls of {most} bits; please report these parameters")

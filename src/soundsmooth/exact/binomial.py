@@ -12,8 +12,9 @@ from .balls import ball, float_above, float_below, lower_end, precision, refine,
 from .radius import quantile
 
 MOST_VOTES = 10**9
-BITS = 192  # lgamma(10⁹) needs 35 bits before the point; this leaves more than 150 behind it
-ROOT_BITS = 90  # a root is enclosed to 2⁻⁹⁰, relative: far inside an ulp of a double
+BITS = 256  # lgamma(10⁹) needs 35 bits before the point; this leaves more than 200 behind it
+ROOT_BITS = 120  # a root is enclosed to 2⁻¹²⁰, relative: far inside an ulp, also of 1 − root
+TAIL_BITS = 72  # fixed-point terms are summed until they fall below 2^TAIL_BITS units
 
 
 def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -24,7 +25,7 @@ def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     Guarantee: at most the true bound, and within 1 ulp of the largest double that is.
     """
     _check(hits, n, alpha)
-    return float_below(lower_end(_lower_root(hits, n, alpha))) if hits else 0.0
+    return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha)))) if hits else 0.0
 
 
 def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
@@ -36,7 +37,7 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     if hits == n:
         return 1.0
     with precision(BITS):
-        return float_above(upper_end(1 - _lower_root(n - hits, n, alpha)))
+        return min(1.0, float_above(upper_end(1 - _lower_root(n - hits, n, alpha))))
 
 
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -77,8 +78,10 @@ def fair_coin_rejected(first: int, second: int, alpha: Fraction) -> bool:
             return True
         return False if p_value > ball(alpha) else None
 
-    # Only for few flips can the P-value, a multiple of 2^(1−flips), be expected to equal α: count there.
-    return 2 * _subsets(flips, top) <= alpha * (1 << flips) if flips <= 1024 else refine(attempt, BITS)
+    try:
+        return refine(attempt, BITS, most=16 * BITS)
+    except ArithmeticError:  # so near to α that it may be equal: count all outcomes
+        return 2 * _subsets(flips, top) <= alpha * (1 << flips)
 
 
 def _subsets(flips: int, top: int) -> int:
@@ -119,12 +122,11 @@ def _falling_sum(left: int, start: int, p: Fraction) -> arb:
     t_i is too small by at most i units, and all that follows the last term is below a geometric series.
     """
     one = 1 << ctx.prec
-    enough = ctx.prec - 120
     hit, miss = p.numerator, p.denominator - p.numerator
     top, bottom = left * hit, start * miss  # the next ratio is top / bottom
     term = total = one
     i = 0
-    while top > 0 and term >> enough:
+    while top > 0 and term >> TAIL_BITS:
         term = term * top // bottom
         total += term
         i += 1
@@ -170,7 +172,7 @@ def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
         slope = hits * _mass(hits, n, p) / upper_tail  # d log tail / d log p
         step = ((goal - upper_tail.log()) / slope).mid()
         p = _short(ball(p) * step.exp())
-        if abs(step) < ball(Fraction(1, 1 << 60)):  # the next error is about the square of this one
+        if abs(step) < ball(Fraction(1, 1 << 70)):  # the next error is about the square of this one
             break
     return p
 

@@ -33,7 +33,7 @@ def radius_two_below(p_lower: float, p_upper: Fraction | float, sigma: Fraction)
 
     `p_lower` bounds the winner's probability from below, `p_upper` every other class's from above.
 
-    Guarantee: at most the true value, and within 1 ulp of the largest double that is.
+    Guarantee: at most the true value, and for doubles within 1 ulp of the largest double that is.
     """
     _check(p_lower)
     _check(p_upper)

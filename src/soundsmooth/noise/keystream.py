@@ -83,9 +83,10 @@ _LITTLE_ENDIAN = struct.pack("=H", 1) == b"\x01\x00"
 _ZEROS = memoryview(bytes(1 << 18))
 
 
-def check_room(copies: int, dimension: int) -> None:
-    """Refuse, before the first draw, a request that would overrun a stream's address space."""
-    if copies * dimension > MOST_ELEMENTS:
-        raise ValueError(
-            f"{copies} noisy copies of {dimension} coordinates need more than the 2⁵¹ elements of one stream; lower n"
-        )
+def check_room(first: int, copies: int, dimension: int) -> None:
+    """Refuse, before the first draw, a request that would leave a stream's address space."""
+    if first < 0 or copies < 1 or dimension < 1:
+        raise ValueError(f"there is no noise for {copies} copies of {dimension} coordinates from copy {first} on")
+    last = first + copies
+    if last * dimension > MOST_ELEMENTS:
+        raise ValueError(f"{last} noisy copies of {dimension} coordinates exceed a stream's 2⁵¹ elements; lower n")

@@ -86,6 +86,7 @@ class Sampler:
 
         Guarantee: the one of the class; values in [−reach, reach].
         """
+        check_room(first, copies, dimension)
         out = np.empty((copies, dimension), np.int16)
 
         def fill(piece: _Piece) -> list[int]:
@@ -112,6 +113,9 @@ class Sampler:
         Guarantee: as for `noisy`; the noise itself stays as it is.
         """
 
+        if noise.levels.shape[1] != x.size:
+            raise ValueError(f"noise for {noise.levels.shape[1]} coordinates does not fit an input of {x.size}")
+
         def reuse(piece: _Piece, scratch: Levels) -> list[int]:
             np.copyto(scratch, noise.levels[piece.rows, piece.columns])
             return []
@@ -119,6 +123,7 @@ class Sampler:
         return Noisy(self._add(reuse, x, 0, len(noise.levels)).values, noise.lost)
 
     def _add(self, draw: Callable[[_Piece, Levels], list[int]], x: Levels, first: int, copies: int) -> Noisy:
+        check_room(first, copies, x.size)
         out = np.empty((copies, x.size), np.float32)
         flat = x.reshape(-1)
 
@@ -134,7 +139,6 @@ class Sampler:
 
     def _run(self, fill: Callable[[_Piece], list[int]], first: int, copies: int, dimension: int) -> tuple[int, ...]:
         """Fill all pieces, in parallel; returns the lost rows."""
-        check_room(first + copies, dimension)
         pieces = list(_pieces(first, copies, dimension, self._threads))
         run = map if self._pool is None or len(pieces) == 1 else self._pool.map
         lost = [element for found in run(fill, pieces) for element in found]

@@ -54,7 +54,7 @@ class Smoothing:
             )
         if dimension == 0:
             raise ValueError(f"the image has no pixels: its shape is {list(shape)}")
-        check_room(n + self.batch, dimension)
+        check_room(0, n + self.batch, dimension)
         check_memory(BYTES_PER_ELEMENT * self.batch * dimension, f"a batch of {self.batch}", "lower the batch size")
 
 

@@ -1,0 +1,38 @@
+"""Certify all shipped images with the shipped models and print what they reach, from real certificates."""
+
+import argparse
+from fractions import Fraction
+from pathlib import Path
+
+from soundsmooth import Smoother, embedded
+from soundsmooth.grid import IMAGES
+from soundsmooth.promise import secret
+from soundsmooth.report import average_certified_radius, certified_accuracy, decimal_below, radii_that_occur
+from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.engine import certify_inputs
+from soundsmooth.runs.output import CERTIFY_HEADER, Output
+from soundsmooth.settings import settings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="a folder for the certificates, as .tsv")
+    parser.add_argument("--n", type=int, default=10_000)
+    parser.add_argument("--limit", type=int, default=None)
+    options = parser.parse_args()
+    inputs, chosen = read_npz(embedded.IMAGES, IMAGES, limit=options.limit), settings(n=options.n)
+    for sigma, path in embedded.MODELS.items():
+        smooth = Smoother(path, sigma)
+        with Output(options.out / f"sigma{float(sigma):.2f}.tsv", CERTIFY_HEADER) as output:
+            done = []
+            for record in certify_inputs(smooth.smoothing, inputs, chosen, secret()):
+                output.certificate(record)
+                done.append(record)
+        print(f"sigma {sigma}, n = {options.n}, {len(done)} images, commitment {done[0].commitment}")
+        for radius in radii_that_occur(sigma, chosen):
+            print(f"  radius > {decimal_below(radius, 2)}: {decimal_below(certified_accuracy(done, Fraction(radius)))}")
+        print(f"  average certified radius {decimal_below(average_certified_radius(done))}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
