@@ -19,7 +19,6 @@ import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
-
 from train import CLASSES, SHIPPED, ResidualBlock, ResidualNet, load_network, load_split
 
 OPSET = 17

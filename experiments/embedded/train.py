@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as functional
 from safetensors import safe_open
 from safetensors.torch import save_file
 from scipy.stats import beta, norm
@@ -72,8 +72,8 @@ class ResidualBlock(nn.Module):
         self.norm2 = nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(x + self.norm2(self.conv2(inner)))
+        inner = functional.relu(self.norm1(self.conv1(x)))
+        return functional.relu(x + self.norm2(self.conv2(inner)))
 
 
 class ResidualNet(nn.Module):
@@ -91,9 +91,9 @@ class ResidualNet(nn.Module):
         self.head = nn.Linear(arch.body * 7 * 7, CLASSES)
 
     def forward(self, image: Tensor) -> Tensor:
-        x = F.relu(self.stem_norm(self.stem(image)))
+        x = functional.relu(self.stem_norm(self.stem(image)))
         x = self.early(x)
-        x = F.relu(self.down_norm(self.down(x)))
+        x = functional.relu(self.down_norm(self.down(x)))
         x = self.late(x)
         return self.head(x.flatten(1))
 
@@ -125,7 +125,7 @@ def augment(images: Tensor, shift: int) -> Tensor:
     """Shift each uint8 image by up to `shift` pixels and flip half of them."""
     count, _, height, width = images.shape
     device = images.device
-    padded = F.pad(images, (shift,) * 4)
+    padded = functional.pad(images, (shift,) * 4)
     rows = torch.randint(0, 2 * shift + 1, (count, 1), device=device)
     rows = rows + torch.arange(height, device=device)
     columns = torch.randint(0, 2 * shift + 1, (count, 1), device=device)
@@ -168,7 +168,7 @@ class Trainer:
         """Log-probabilities [copies, n, 10]; bfloat16 arithmetic on a GPU."""
         with torch.autocast("cuda", torch.bfloat16, enabled=self.on_gpu):
             logits = self.net(inputs)
-        return F.log_softmax(logits.float(), -1).unflatten(0, (self.recipe.copies, -1))
+        return functional.log_softmax(logits.float(), -1).unflatten(0, (self.recipe.copies, -1))
 
     def step(self, images: Tensor, labels: Tensor) -> None:
         """One update on a batch of clean images."""
@@ -177,7 +177,7 @@ class Trainer:
         inputs = add_noise(levels.repeat(recipe.copies, 1, 1, 1), self.sigma)
         inputs = inputs.contiguous(memory_format=torch.channels_last)
         log_probs = self.predict(inputs)
-        loss = F.nll_loss(log_probs.flatten(0, 1), labels.repeat(recipe.copies))
+        loss = functional.nll_loss(log_probs.flatten(0, 1), labels.repeat(recipe.copies))
         loss = loss + recipe.consistency * disagreement(log_probs)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -188,7 +188,7 @@ class Trainer:
     def update_average(self) -> None:
         """Move the averaged weights and batch-norm statistics towards the current ones."""
         share = 1 - self.recipe.average
-        pairs = zip(self.averaged.state_dict().values(), self.net.state_dict().values())
+        pairs = zip(self.averaged.state_dict().values(), self.net.state_dict().values(), strict=True)
         floating = [(old, new) for old, new in pairs if old.is_floating_point()]
         torch._foreach_lerp_([old for old, _ in floating], [new for _, new in floating], share)
 
@@ -221,7 +221,7 @@ def class_counts(net: nn.Module, images: Tensor, sigma: float, samples: int) -> 
             repeats = min(draws, samples - begin)
             inputs = add_noise(levels.repeat_interleave(repeats, 0), sigma)
             predicted = net(inputs.contiguous(memory_format=torch.channels_last)).argmax(-1)
-            votes = F.one_hot(predicted, CLASSES).unflatten(0, (-1, repeats)).sum(1)
+            votes = functional.one_hot(predicted, CLASSES).unflatten(0, (-1, repeats)).sum(1)
             counts[first : first + group] += votes
     return counts
 
@@ -263,7 +263,7 @@ def load_network(path: Path) -> ResidualNet:
     """Read what `save_network` wrote, ready for evaluation."""
     with safe_open(path, "pt") as file:
         net = ResidualNet(Architecture(**json.loads(file.metadata()["architecture"])))
-        net.load_state_dict({key: file.get_tensor(key) for key in file.keys()})
+        net.load_state_dict({key: file.get_tensor(key) for key in file.keys()})  # noqa: SIM118 (a safetensors file is no dictionary)
     return net.requires_grad_(False).eval()
 
 
