@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+import soundsmooth.certify
 from soundsmooth.certify import Counts, Voting, sample_under_noise, verdict
 from soundsmooth.exact import (
     clopper_pearson_above,
@@ -371,7 +372,21 @@ def test_a_model_with_more_classes_in_estimation_is_refused() -> None:
         ss.Smoother(lambda b: np.zeros((len(b), next(sizes))), "0.5").certify(IMAGE.astype(np.uint8), n=100)
 
 
-def test_the_number_of_classes_may_not_change() -> None:
-    sizes = iter([2, 3])
-    with pytest.raises(ValueError, match="2 classes and now has 3"):
-        votes(lambda b: np.zeros((len(b), next(sizes))), 20, 10)
+def test_the_number_of_classes_may_not_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    for elements in (1, 1 << 19):  # in another block, and within one
+        monkeypatch.setattr(soundsmooth.certify, "BLOCK_ELEMENTS", elements)
+        sizes = iter([2, 3])
+        with pytest.raises(ValueError, match=r"2 classes and now has 3|between batches: \[2, 3\]"):
+            votes(lambda b, sizes=sizes: np.zeros((len(b), next(sizes))), 20, 10)
+
+
+@pytest.mark.parametrize("elements", [1, 100, 12 * 3 * 7, 1 << 19])
+@pytest.mark.parametrize(("n", "batch"), [(50, 7), (50, 50), (3, 10), (100, 1)])
+def test_blocks_change_nothing(n: int, batch: int, elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many batches get their noise together: the same copies, in the same batches, with the same votes."""
+    one, many = Recorder(), Recorder()
+    counts = votes(one, n, batch)
+    monkeypatch.setattr(soundsmooth.certify, "BLOCK_ELEMENTS", elements)
+    assert votes(many, n, batch) == counts
+    assert len(one.batches) == len(many.batches)
+    assert all(np.array_equal(a, b) for a, b in zip(one.batches, many.batches, strict=True))

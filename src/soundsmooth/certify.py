@@ -4,9 +4,10 @@
 paper calls Failure does not exist here, because the noise is exact (docs/noise.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,16 @@ from .exact import (
     radius_two_below,
 )
 from .exact.balls import float_above
-from .grid import Levels
+from .grid import Floats, Levels
 from .models import NOBODY, Model, Votes
-from .noise import Purpose
+from .noise import Noisy, Purpose
 from .noise.sources import Source
 from .settings import BoundName, Settings
 
 Progress = Callable[[int], None]
+
+#: So many elements of noise are made together, where a batch has fewer.
+BLOCK_ELEMENTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -88,34 +92,56 @@ def sample_under_noise(
 ) -> Counts:
     """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
     tally = Tally()
-    for first in range(0, n, voting.batch):
-        keep = min(voting.batch, n - first)
-        tally.add(votes_of_batch(voting, noise, x, purpose, first), keep)
-        progress(keep)
+    for block in blocks(n, voting.batch, x.size):
+        tally.add(votes_of(voting, noise.noisy(purpose, x, block.first, block.copies)), block.keep)
+        progress(block.keep)
     return tally.counts()
 
 
-def votes_of_batch(voting: Voting, noise: Source, x: Levels, purpose: Purpose, first: int) -> Votes:
-    """The votes of the copies first, first + 1, …: one batch, always of the same shape.
+class Block(NamedTuple):
+    """Noisy copies that are made together: whole batches, of which the last may be filled up with further copies."""
 
-    The model owns the batch it is given. A lost copy votes for nobody.
+    first: int
+    copies: int
+    keep: int
+    """How many of them vote; the others only fill the last batch."""
+
+
+def blocks(n: int, batch: int, dimension: int) -> Iterator[Block]:
+    """The copies 0, …, n − 1 in blocks: one batch, or several small ones, whose noise is cheaper made together."""
+    size = batch * max(1, BLOCK_ELEMENTS // (batch * dimension))
+    for first in range(0, n, size):
+        keep = min(size, n - first)
+        yield Block(first, -(-keep // batch) * batch, keep)
+
+
+def votes_of(voting: Voting, noisy: Noisy) -> Votes:
+    """The votes of noisy copies, batch by batch, each batch of the same shape.
+
+    The model owns the rows it is given: nothing reads them again. A lost copy votes for nobody.
     """
+    parts = [_vote(voting, noisy.values[i : i + voting.batch]) for i in range(0, len(noisy.values), voting.batch)]
+    labels, classes = np.concatenate([part.labels for part in parts]), {part.classes for part in parts}
+    if len(classes) > 1:
+        raise ValueError(f"the model's number of classes changes between batches: {sorted(classes)}")
+    labels[list(noisy.lost)] = NOBODY
+    return Votes(labels, *classes)
+
+
+def _vote(voting: Voting, values: Floats) -> Votes:
     if voting.model.flags() != voting.flags:
         raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
-    noisy = noise.noisy(purpose, x, first, voting.batch)
-    votes = voting.model.vote(noisy.values)
-    votes.labels[list(noisy.lost)] = NOBODY
-    return votes
+    return voting.model.vote(values)
 
 
 class Tally:
-    """Counts votes, batch by batch."""
+    """Counts votes, block by block."""
 
     def __init__(self) -> None:
         self._counts: npt.NDArray[np.int64] | None = None  # nobody first, then the classes
 
     def add(self, votes: Votes, keep: int) -> None:
-        """Count the first `keep` votes; the rest filled up the batch and are dropped."""
+        """Count the first `keep` votes; the rest filled up the last batch and are dropped."""
         counts = np.bincount(votes.labels[:keep] - NOBODY, minlength=votes.classes + 1)
         if self._counts is None:
             self._counts = np.zeros(votes.classes + 1, np.int64)

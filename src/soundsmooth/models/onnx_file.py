@@ -38,12 +38,14 @@ class OnnxModel:
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
         self._output = self._session.get_outputs()[0].name
+        provider = self._session.get_providers()[0]
+        self._flags = {"optimization": "all", "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags())
 
     def flags(self) -> dict[str, str]:
-        return {"optimization": "all", "provider": self._session.get_providers()[0], "threads": str(self._threads)}
+        return self._flags
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))

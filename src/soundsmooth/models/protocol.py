@@ -60,7 +60,7 @@ def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:
     """
     check_scores(scores.shape, scores.dtype.kind in "fiu", rows)
     labels = np.argmax(scores, axis=1).astype(np.int64)
-    if scores.dtype.kind == "f":
+    if scores.dtype.kind == "f" and np.isnan(scores.max()):  # the maximum passes a NaN on, wherever it is
         labels[np.isnan(scores).any(axis=1)] = NOBODY
     return Votes(labels, scores.shape[1])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..certificate import Certificate, Prediction
-from ..certify import Counts, Progress, Tally, Verdict, Voting, certify, predict, verdict, votes_of_batch
+from ..certify import Counts, Progress, Tally, Verdict, Voting, blocks, certify, predict, verdict, votes_of
 from ..exact import Rational, probability
 from ..grid import Levels
 from ..machine import check_memory, environment
@@ -141,11 +141,10 @@ class _Run:
 
     def _all_votes(self, noise: SharedNoise, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
         tallies = [Tally() for _ in self.inputs.levels]
-        for first in range(0, n, self.smoothing.batch):
-            keep = min(self.smoothing.batch, n - first)
+        for block in blocks(n, self.smoothing.batch, self.inputs.levels[0].size):
             for tally, x in zip(tallies, self.inputs.levels, strict=True):
-                tally.add(votes_of_batch(self._voting, noise, x, purpose, first), keep)
-                progress(keep)
+                tally.add(votes_of(self._voting, noise.noisy(purpose, x, block.first, block.copies)), block.keep)
+                progress(block.keep)
         return [tally.counts() for tally in tallies]
 
     @property
