@@ -165,6 +165,26 @@ def noise(
     write_noise(key, sigma, k, shape, stream, purpose, first, levels, q, threads, out)
 
 
+@app.command("break")
+def break_(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="Entries of the gallery; all of them.")
+    ] = None,
+    against: Annotated[list[str] | None, typer.Option(help="Only this certifier; may be repeated.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Images: an .npz, or a folder with CIFAR-10's python batches.")
+    ] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
+    pictures: Annotated[Path | None, typer.Option(help="A folder for one picture per entry that has one.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Only list entries and certifiers.")] = False,
+) -> None:
+    """Run the gallery: every known way in which a smoothing certificate has been false, against each certifier."""
+    from .gallery import run_gallery
+
+    run_gallery(names or [], against or [], n, data, json_lines, pictures, list_)
+
+
 @bench.command("cpu")
 def bench_cpu() -> None:
     """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""

@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ..exact import Rational
 from .certify import Classifier, Counts, UnsoundSmooth, batch_sizes
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float16", "float32", "float64")
 
 
 class UnsoundStandard(UnsoundSmooth):
     """UNSOUND, for comparison only: Algorithm 1. The radius that `certify` reports may be false.
 
-    `dtype` ("float32" or "float64") is the precision of everything: image, noise, sum and the classifier's input.
+    `dtype` ("float16", "float32" or "float64") is the precision of everything: image, noise, sum, classifier's input.
     `backend` is "numpy" or "torch"; `device` is for torch. With a seed the object has a generator of its own; without
     one torch draws from its global generator, as the field does, which the classifier can read and reseed.
     """
@@ -76,7 +76,8 @@ class _Numpy:
         return np.asarray(x, self.dtype)
 
     def under_noise(self, point: npt.NDArray[Any], copies: int, sigma: float) -> npt.NDArray[Any]:
-        noise: npt.NDArray[Any] = self.rng.standard_normal((copies, *point.shape), dtype=self.dtype.type)
+        drawn = np.float64 if self.dtype == np.float64 else np.float32  # NumPy draws no half-precision normals
+        noise: npt.NDArray[Any] = self.rng.standard_normal((copies, *point.shape), dtype=drawn).astype(self.dtype)
         batch: npt.NDArray[Any] = point + noise * self.dtype.type(sigma)
         return batch
 

@@ -1,0 +1,70 @@
+"""`soundsmooth break`: the gallery as a table, or as JSON lines."""
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from ..gallery.entry import Entry, Options, all_certifiers, all_entries
+from ..gallery.trial import Finding, Trial
+from ..settings import copies
+
+COLOURS = {Finding.REFUSED: "cyan", Finding.HOLDS: "green", Finding.ABSTAINS: "yellow"}
+
+
+def run_gallery(
+    names: list[str],
+    against: list[str],
+    n: int | None,
+    data: Path | None,
+    json_lines: bool,
+    pictures: Path | None,
+    only_list: bool,
+) -> None:
+    """Run the named entries (all by default) against the named certifiers (all by default)."""
+    if n is not None:
+        copies(n, "n")
+    entries = _chosen(names, all_entries(), "entry")
+    certifiers = _chosen(against, all_certifiers(), "certifier")
+    console = Console()
+    if only_list:
+        _list(console, entries, list(certifiers))
+        return
+    for entry in entries.values():
+        found = entry.run(list(certifiers.values()), Options(n, data, pictures))
+        if json_lines:
+            for trial in found:
+                print(json.dumps(trial.to_dict(), ensure_ascii=False), flush=True)
+        else:
+            _show(console, entry, list(found))
+
+
+def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+    return {name: known[name] for name in names} if names else known
+
+
+def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
+    table = Table(title=f"{entry.name}: {entry.claim}", title_justify="left", title_style="bold")
+    for heading in ("certifier", "verdict", "radius", "distance", "note"):
+        table.add_column(heading)
+    for trial in trials:
+        colour = "red" if trial.finding.bad else COLOURS[trial.finding]
+        table.add_row(
+            trial.certifier, f"[{colour}]{trial.finding}[/]", _number(trial.radius), _number(trial.distance), trial.note
+        )
+    console.print(table)
+    console.print()
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
+    for entry in entries.values():
+        console.print(f"[bold]{entry.name}[/]  {entry.claim}", highlight=False)
+    console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

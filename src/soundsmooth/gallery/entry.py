@@ -1,0 +1,76 @@
+"""What an entry of the gallery is: a module in `entries` with a CLAIM and a function `run`."""
+
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from . import entries
+from .certifiers import Certifier, FloatSum, GuardBand, Ours, Standard
+from .trial import Trial
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user may change: the number of copies, and the data set of the entries that use images."""
+
+    n: int | None = None
+    data: Path | None = None
+    pictures: Path | None = None
+    """A folder for pictures, for the entries that have one."""
+
+
+class Entry(NamedTuple):
+    """One way in which a smoothing certificate has been false."""
+
+    name: str
+    claim: str
+    run: Callable[[list[Certifier], Options], Iterator[Trial]]
+
+
+#: The order in which the gallery is shown; an entry that is not listed here comes after these, by name.
+ORDER = (
+    "listing1",
+    "pixel",
+    "image",
+    "memory",
+    "proposition",
+    "gate",
+    "float_sum",
+    "reseed",
+    "counter",
+    "batch",
+    "position",
+    "sampler",
+    "round_up",
+    "lucky_key",
+    "stopping",
+    "lucky_attack",
+)
+
+
+def all_entries() -> dict[str, Entry]:
+    """Every module in `entries`, in the order of the gallery. The name on the command line has hyphens."""
+    names = {module.name for module in pkgutil.iter_modules(entries.__path__)}
+    ordered = [name for name in ORDER if name in names] + sorted(names - set(ORDER))
+    found = {}
+    for name in ordered:
+        module = import_module(f"{entries.__name__}.{name}")
+        public = name.replace("_", "-")
+        found[public] = Entry(public, module.CLAIM, module.run)
+    return found
+
+
+def all_certifiers() -> dict[str, Certifier]:
+    """The certifiers by name: those in use, the paper's proposals, ours last."""
+    listed: list[Certifier] = [
+        Standard("float32"),
+        Standard("float64"),
+        Standard("float16"),
+        FloatSum(),
+        GuardBand(),
+        Ours(),
+    ]
+    return {certifier.name: certifier for certifier in listed}
