@@ -108,8 +108,8 @@ class Ours:
 class FloatSum:
     """Exact grid noise with a float addition at the end: the hole in the paper's own published code.
 
-    With index j = T + 255(k + 1) and image level i the model sees fl(fl(fl(j/255) − (k + 1)) + fl(i/255)), clamped. That
-    depends on the pair (i, T) and not on i + T alone.
+    With index j = T + 255(k + 1) and image level i the model sees fl(fl(fl(j/255) − (k + 1)) + fl(i/255)), clamped.
+    That depends on the pair (i, T) and not on i + T alone.
     """
 
     dtype: str = "float32"
@@ -152,7 +152,7 @@ class GuardBand:
 
         def near_boundary(scaled: Array) -> Array:
             distance = np.abs(scaled - np.floor(scaled) - 0.5)
-            return (distance <= guard).reshape(len(scaled), -1).any(axis=1)
+            return np.asarray((distance <= guard).reshape(len(scaled), -1).any(axis=1))
 
         def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
             noise = rng.standard_normal((copies, *x.shape), dtype=np.float32).astype(dtype) * dtype.type(

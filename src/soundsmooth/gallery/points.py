@@ -1,5 +1,6 @@
 """The usual contradiction: a certified ball around a that holds a point a′ of another class."""
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -28,7 +29,7 @@ class Pair:
 
     @property
     def distance(self) -> float:
-        return float(self.squared) ** 0.5
+        return math.sqrt(self.squared)
 
 
 def trial(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int = 1) -> Trial:

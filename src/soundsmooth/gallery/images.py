@@ -1,0 +1,50 @@
+"""The images that entries are tried on: the embedded ones, an .npz, or CIFAR-10's usual python batches."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import embedded
+from ..grid import IMAGES
+from ..runs.data import read_npz
+
+Images = npt.NDArray[np.int16]
+Labels = npt.NDArray[np.int64]
+
+
+def load_images(data: Path | None) -> tuple[Images, Labels]:
+    """All test images as levels [N, …] with their labels."""
+    if data is not None and data.is_dir():
+        return _cifar_batches(data)
+    inputs = read_npz(data or embedded.IMAGES, IMAGES)
+    if any(label is None for label in inputs.labels):
+        raise ValueError(f'{data} must hold labels as "y"')
+    return np.stack(inputs.levels), np.array(inputs.labels, np.int64)
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Reads the python batches of CIFAR-10 and refuses everything else: nothing but NumPy arrays may be made."""
+
+    ALLOWED = {("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}  # noqa: RUF012
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in self.ALLOWED:
+            raise ValueError(f"the batch wants to load {module}.{name}, which no data set needs; this is refused")
+        if name == "_reconstruct":
+            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
+        return getattr(np, name)
+
+
+def _cifar_batches(folder: Path) -> tuple[Images, Labels]:
+    """The test set in the folder of the python version: a dictionary with `data` [10000, 3072] and `labels`."""
+    path = next(
+        (folder / part for part in ("test_batch", "cifar-10-batches-py/test_batch") if (folder / part).is_file()), None
+    )
+    if path is None:
+        raise ValueError(f"there is no test_batch of CIFAR-10 in {str(folder)!r}")
+    held = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+    return held[b"data"].reshape(-1, 3, 32, 32).astype(np.int16), np.array(held[b"labels"], np.int64)
