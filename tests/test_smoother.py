@@ -30,6 +30,29 @@ def test_the_example_of_the_readme() -> None:
     assert smooth.predict(GREY).label == 1
 
 
+def test_numpy_integers_are_integers() -> None:
+    smooth = ss.Smoother(brightness, sigma="0.25")
+    assert smooth.certify(GREY, n=np.int64(200), n0=np.int32(50), label=np.int64(1)).correct
+    with pytest.raises(ValueError, match="label must be an integer, not 'cat'"):
+        smooth.certify(GREY, n=200, label="cat")
+
+
+def test_a_data_set_is_certified_under_one_promise() -> None:
+    images, labels = np.stack([GREY, GREY // 4, GREY]), np.array([1, 0, 0])
+    records = list(ss.Smoother(brightness, sigma="0.25").certify_all(images, labels, n=300, seed="s", noise="shared"))
+    assert [record.index for record in records] == [0, 1, 2]
+    assert [record.correct for record in records] == [True, True, False]
+    assert len({record.commitment for record in records}) == 1
+    with pytest.raises(ValueError, match="do not match"):
+        ss.Smoother(brightness, sigma="0.25").certify_all(images, labels[:2])
+
+
+def test_a_batch_is_not_an_image() -> None:
+    smooth = ss.Smoother(embedded.MODELS[min(embedded.MODELS)], "0.25")
+    with pytest.raises(ValueError, match="looks like a batch of 8"):
+        smooth.certify(np.zeros((8, 1, 28, 28), np.uint8), n=10)
+
+
 def test_defaults() -> None:
     promise = ss.Smoother(brightness, sigma=0.25).certify(GREY).promise.values
     assert (promise["n0"], promise["n"], promise["alpha"], promise["margin"]) == ("100", "100000", "1/1000", "1530")

@@ -198,12 +198,12 @@ class Prediction:
 
 def truncated(value: float, digits: int = 6) -> str:
     """A decimal that is at most the value: what is printed never claims more than what was proved."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR))
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f}"
 
 
 def raised(value: float, digits: int = 6) -> str:
     """A decimal that is at least the value, for upper bounds."""
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING))
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING):f}"
 
 
 def _below(value: float) -> dict[str, str]:

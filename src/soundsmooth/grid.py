@@ -34,11 +34,10 @@ class Grid:
         """K = k · q: how many levels beyond the inputs a noisy level may lie before it is clamped."""
         exact = k * self.q
         if exact.denominator != 1 or exact < 1:
-            raise ValueError(f"k · q must be a positive integer: with q = {self.q}, k = {k} gives {exact}")
+            raise ValueError(f"k·q must be a positive integer: with q = {self.q}, k = {k} gives {exact}")
         if exact + 2 * (self.levels - 1) > MOST_LEVEL:
-            raise ValueError(
-                f"k = {k} does not fit: K + 2·(levels − 1) = {exact + 2 * (self.levels - 1)} exceeds {MOST_LEVEL}"
-            )
+            most = (MOST_LEVEL - 2 * (self.levels - 1)) // self.q
+            raise ValueError(f"k = {k} does not fit into 16 bits: it must be at most {most} on this grid")
         return int(exact)
 
     def values(self, levels: npt.NDArray[np.integer]) -> Floats:
@@ -82,6 +81,19 @@ class Grid:
             raise ValueError(f"pixel {where} is {image[where]}, outside the levels 0 … {self.levels - 1}")
         return image.astype(np.int16)
 
+    def _advice(self, image: npt.NDArray[np.float64], where: tuple[int, ...]) -> str:
+        lowest, highest = self.offset, self.offset + Fraction(self.levels - 1, self.q)
+        if image.min() < lowest or image.max() > highest:
+            return (
+                f"some values lie outside [{lowest}, {highest}]: if the data is normalised, give the plain image and "
+                "put the normalisation into the model; then convert it with ss.levels(image)"
+            )
+        nearest = round((Fraction(image[where]) - self.offset) * self.q)
+        return (
+            f"the nearest value is {nearest}/{self.q}. Certificates are for images on the grid: quantize the data "
+            "first, then convert it with ss.levels(image)"
+        )
+
     def levels_of_floats(self, image: npt.NDArray[np.generic]) -> Levels:
         """Floats that are exactly the float32 value of a level, back to levels; a ValueError names the rest.
 
@@ -104,9 +116,7 @@ class Grid:
         if off.any():
             where = first_index(off)
             raise ValueError(
-                f"pixel {where} is {image[where]!r}, which is not on the grid: the nearest value is "
-                f"{int(guess[where])}/{self.q}. Certificates are for images on the grid; quantize the data first, "
-                "then convert it with ss.levels(image)"
+                f"pixel {where} is {float(wide[where])}, which is not on the grid; {self._advice(wide, where)}"
             )
         return guess
 

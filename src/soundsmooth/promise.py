@@ -102,6 +102,8 @@ def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) ->
 def _seed(seed: str | bytes | None) -> bytes:
     if seed is None:
         return secrets.token_bytes(32)
+    if not seed:
+        raise ValueError("the seed is empty; leave it out to have one drawn by the operating system")
     if isinstance(seed, bytes):
         return _exactly_32(seed, "a seed given as bytes")
     return _hexadecimal(seed) or hashlib.sha256(seed.encode()).digest()

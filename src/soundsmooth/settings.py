@@ -1,8 +1,9 @@
 """What a user chooses about a certification, checked once."""
 
+import operator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, SupportsIndex
 
 from .exact import Rational, probability
 from .noise.sources import NOISE_MODES, NoiseMode
@@ -32,8 +33,7 @@ def settings(
     noise: str = "fresh",
 ) -> Settings:
     """Settings from what the user wrote, or a ValueError that says what is wrong."""
-    copies(n0, "n0")
-    copies(n, "n")
+    n0, n = copies(n0, "n0"), copies(n, "n")
     chosen = next((known for known in BOUNDS if known == bound), None)
     if chosen is None:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, not {bound!r}")
@@ -43,8 +43,18 @@ def settings(
     return Settings(n0, n, probability(alpha, "alpha"), chosen, mode)
 
 
-def copies(value: int, name: str) -> int:
+def copies(value: SupportsIndex, name: str) -> int:
     """A number of noisy copies: an integer between 1 and 10⁹."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COPIES:
+    if not 1 <= integer(value, name) <= MOST_COPIES:
         raise ValueError(f"{name} must be an integer between 1 and 10⁹, not {value!r}")
-    return value
+    return integer(value, name)
+
+
+def integer(value: SupportsIndex, name: str) -> int:
+    """Python's and NumPy's integers as an int; anything else is a ValueError."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, not {value!r}") from None

@@ -1,8 +1,9 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from .models import Model, model_of
 from .noise import Sampler, law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
-from .settings import settings
+from .settings import integer, settings
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,9 @@ class Smoother:
 
     `model` is a torch.nn.Module, a path to an .onnx file, "package.module:factory", or a callable from float32
     batches [B, *shape] to scores [B, classes]. `sigma` and `k` are in units of value 1 (the range of an image).
+
+    The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
+    [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
     """
 
     def __init__(
@@ -69,22 +73,46 @@ class Smoother:
         self,
         image: npt.ArrayLike,
         *,
+        label: SupportsIndex | None = None,
         n0: int = 100,
         n: int = 100_000,
         alpha: Rational = "0.001",
         bound: str = "clopper-pearson",
-        label: int | None = None,
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
         """Certify one image of integer levels (uint8); `label` is its true class, if you want it promised.
 
-        The certificate is false with probability at most `alpha`. Without a `nonce` from a verifier it claims
+        A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
         nothing against an issuer who tries many seeds, and says `key: self-chosen`.
         """
-        inputs = Inputs((0,), (self._levels(image),), (label,))
-        chosen = settings(n0, n, alpha, bound, "fresh")
-        return next(certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)))
+        labels = None if label is None else [label]
+        images = np.asarray(image)[np.newaxis]
+        chosen = {"n0": n0, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "nonce": nonce}
+        return next(self.certify_all(images, labels, **chosen))  # type: ignore[arg-type]
+
+    def certify_all(
+        self,
+        images: npt.ArrayLike,
+        labels: Sequence[SupportsIndex] | None = None,
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: Rational = "0.001",
+        bound: str = "clopper-pearson",
+        noise: str = "fresh",
+        seed: str | bytes | None = None,
+        nonce: str | bytes | None = None,
+    ) -> Iterator[Certificate]:
+        """Certify the images [N, …] under one promise, one after the other; each as soon as it is finished.
+
+        A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
+        image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
+        """
+        levels = tuple(self.smoothing.law.grid.on_grid(image) for image in np.asarray(images))
+        truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
+        inputs = Inputs(tuple(range(len(levels))), levels, truths)
+        return certify_inputs(self.smoothing, inputs, settings(n0, n, alpha, bound, noise), secret(seed, nonce))
 
     def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
@@ -92,7 +120,4 @@ class Smoother:
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
         abstains. A certificate does not bound how often that happens.
         """
-        return predict_input(self.smoothing, 0, self._levels(image), n, alpha)
-
-    def _levels(self, image: npt.ArrayLike) -> npt.NDArray[np.int16]:
-        return self.smoothing.law.grid.on_grid(np.asarray(image))
+        return predict_input(self.smoothing, 0, self.smoothing.law.grid.on_grid(np.asarray(image)), n, alpha)

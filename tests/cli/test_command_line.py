@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -210,6 +213,13 @@ HEX = "00" * 32
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--first", 2**51, "--out", "n.npy"), "2⁵¹ elements"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--stream", 2**64, "--out", "n.npy"), "stream"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--out", "n.txt"), "must end in .npy"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--out", "no/n.npy"), "there is no folder"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,0", "--out", "n.npy"), "shape is"),
+        (("certify", "--seed", ""), "the seed is empty"),
+        (("certify", "", "data.npz"), "neither an .onnx file"),
+        (("certify", "https://example.org/model.h5", "data.npz"), "neither an .onnx file"),
+        (("commit",), "commit needs a --seed"),
+        (("predict", "--n", "0"), "n must be an integer"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_path: Path) -> None:
@@ -221,8 +231,10 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_
     ("arrays", "text"),
     [
         ({"images": np.zeros((2, 1, 28, 28), np.uint8)}, 'images as "x"'),
-        ({"x": np.zeros((2, 1, 28, 28), np.float32)}, "ss.levels"),
-        ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0)"),
+        ({"x": np.zeros((2, 1, 28, 28), np.float32)}, "x=ss.levels(x)"),
+        ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0) is 0.3, which is not on the grid"),
+        ({"x": np.full((2, 1, 28, 28), 1.3)}, "put the normalisation into the model"),
+        ({"x": np.zeros((2, 28, 28, 1), np.uint8)}, "try --layout nhwc-to-nchw"),
         ({"x": np.full((2, 1, 28, 28), 300)}, "outside the levels"),
         ({"x": np.zeros((2, 1, 28, 28), np.uint8), "y": np.zeros(3, int)}, "one integer label"),
         ({"x": np.zeros((2, 28, 28), np.uint8)}, "takes inputs of shape"),
@@ -258,14 +270,71 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     ("content", "text"),
     [
         ("colour = 1", "unknown option 'colour'"),
-        ("n = [1]", "plain value"),
+        ("n = [1]", "n must be an integer"),
+        ("n = 1.5", "n must be an integer"),
+        ('limit = "3"', "limit must be an integer"),
+        ("threads = true", "threads must be an integer"),
+        ("out = 3", "out must be a plain value in quotes"),
+        ('channels-last = "yes"', "channels_last must be true or false"),
         ("n = ", "not a TOML file"),
-        ("n = 1.5", "n must be"),
     ],
 )
 def test_bad_configuration(content: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(content)
     assert text in error_of("certify", "--config", tmp_path / "run.toml")
+
+
+def test_a_promise_that_changed_since_the_commitment_is_not_run(data: Path, tmp_path: Path) -> None:
+    options = (model(), data, *SMALL, "--seed", "hello")
+    commitment = run("commit", *options).stderr.split()[-1]
+    run("certify", *options, "--commitment", commitment.upper(), "--nonce", "ab" * 32)
+    error = error_of("certify", *options, "--alpha", "0.01", "--commitment", commitment, "--out", tmp_path / "a.tsv")
+    assert "not the one committed to" in error
+    assert not (tmp_path / "a.tsv").exists()
+
+
+def test_one_configuration_serves_commit_and_certify(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'model = "{model()}"\ndata = "{data}"\nn = 100\nlimit = 1\nseed = "s"\nout = "{tmp_path / "a.jsonl"}"\n'
+    )
+    commitment = run("commit", "--config", config).stderr.split()[-1]
+    run("certify", "--config", config, "--commitment", commitment)
+    assert (tmp_path / "a.jsonl").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_says_what_is_finished(data: Path, tmp_path: Path) -> None:
+    """A run that would take very long is stopped after its first rows; they are in the file."""
+    out = tmp_path / "a.tsv"
+    code = "from soundsmooth.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "certify", str(model()), str(data), "--n", "3000", "--out", str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
+        for _ in range(600):
+            if out.exists() and len(out.read_text().splitlines()) > 2:
+                break
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        shown, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    rows = len(out.read_text().splitlines()) - 1
+    assert f"stopped: {rows} of 10 images are certified" in " ".join(shown.split())
+
+
+def test_a_terminal_without_our_letters_is_no_reason_to_crash() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "from soundsmooth.cli.main import main; main()",
+        "certify",
+        "--n",
+        "100",
+        "--limit",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_large_sigma_warns(data: Path) -> None:

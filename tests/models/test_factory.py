@@ -22,6 +22,9 @@ def function():
 
 def needs(argument):
     return argument
+
+def broken():
+    return {}["weights"]
 """
 
 
@@ -67,7 +70,8 @@ def test_weights_that_do_not_fit(module: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nowhere:network", "their_models:missing", "their_models:needs", ":x", "their_models:"]
+    "name",
+    ["nowhere:network", "their_models:missing", "their_models:needs", "their_models:broken", ":x", "their_models:"],
 )
 def test_names_that_lead_nowhere(module: str, name: str) -> None:
     with pytest.raises(ValueError, match="cannot make a model from"):

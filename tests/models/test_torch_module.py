@@ -125,6 +125,16 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         model_of(Linear(), device="cuda")
 
 
+def test_an_unknown_device_is_refused() -> None:
+    with pytest.raises(ValueError, match="device must be cpu"):
+        model_of(Linear(), device="gpu")
+
+
+def test_a_module_that_cannot_take_the_batch_is_named() -> None:
+    with pytest.raises(ValueError, match=r"the model failed on a batch of shape \[2, 7\]"):
+        TorchModel(Linear()).vote(np.zeros((2, 7), np.float32))
+
+
 class Uncopyable(Linear):
     def __deepcopy__(self, memo: object) -> "Uncopyable":
         raise RuntimeError("one of a kind")

@@ -2,11 +2,13 @@
 
 from fractions import Fraction
 
+import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..promise import Inputs, secret
+from ..promise import Inputs, Secret, secret
 from ..report import (
     average_certified_radius,
     certified_accuracy,
@@ -22,6 +24,7 @@ from .options import Choices
 from .shared import inputs, is_demo, progress_bar, smoother
 
 DEMO_COPIES = 10_000
+ALL_IMAGES = 1000
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 
 
@@ -29,34 +32,75 @@ def run_certify(choices: Choices) -> None:
     """Certify, show, write."""
     chosen = _settings(choices)
     hidden = secret(choices.get("seed"), choices.get("nonce"))
-    with Output(choices.path("out"), CERTIFY_HEADER) as output, progress_bar() as bar:
+    with Output(choices.path("out"), CERTIFY_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
-        records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
-        done = []
-        _show_head(bar.console, smooth, images, chosen)
+        _check_commitment(choices.get("commitment"), smooth, images, chosen, hidden)
+        with progress_bar() as bar:
+            done = _certify(smooth, images, chosen, hidden, output, bar)
+    _show_summary(bar.console, done, smooth, chosen)
+    if choices.path("out"):
+        bar.console.print(f"\nwritten to {choices.path('out')}", highlight=False, soft_wrap=True)
+    if is_demo(choices) and len(done) < ALL_IMAGES:
+        _show_next(bar.console, done, chosen)
+
+
+def _certify(
+    smooth: Smoother, images: Inputs, chosen: Settings, hidden: Secret, output: Output, bar: Progress
+) -> list[Certificate]:
+    """Certify all images, with a row and a record for each as soon as it is finished."""
+    task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
+    records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
+    done: list[Certificate] = []
+    _show_head(bar.console, smooth, images, chosen)
+    try:
         for record in records:
             output.certificate(record)
             _show_row(bar.console, record)
             done.append(record)
-    _show_summary(bar.console, done, smooth, chosen)
-    if choices.path("out"):
-        bar.console.print(f"\nwritten to {choices.path('out')}", highlight=False)
-    if is_demo(choices) and len(done) < 1000:
-        bar.console.print(
-            "\nAll 1000 embedded images, with the usual 100 000 copies each, in the background:", highlight=False
+    except KeyboardInterrupt:
+        bar.stop()
+        where = f", written to {output.path}" if output.path and done else ""
+        bar.console.print(f"stopped: {len(done)} of {len(images.levels)} images are certified{where}", highlight=False)
+        raise typer.Exit(130) from None
+    return done
+
+
+def _check_commitment(expected: str | None, smooth: Smoother, images: Inputs, chosen: Settings, hidden: Secret) -> None:
+    """Refuse to toss a coin under another promise than the one that was committed to."""
+    if expected is None:
+        return
+    promise = promise_of(smooth.smoothing, smooth.smoothing.model.identity(), images, chosen, hidden)
+    if promise.commitment != expected.strip().lower():
+        raise ValueError(
+            f"the promise is not the one committed to: its commitment is {promise.commitment}; compare "
+            "`soundsmooth commit` with the promise that was sent"
         )
-        bar.console.print("  soundsmooth certify --limit 1000 --n 100000 --out fashion.jsonl", highlight=False)
 
 
 def print_promise(choices: Choices) -> None:
     """The promise's text on standard output, exactly as it is hashed, and C on standard error."""
+    if choices.get("seed") is None:
+        raise ValueError(
+            "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
+        )
     chosen, hidden = _settings(choices), secret(choices.get("seed"))
     smoothing = smoother(choices).smoothing
     promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
     print(promise.text, end="")
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
+
+
+def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
+    """The command for the full run, and how long it would take at the speed just seen."""
+    copies = 100_000
+    seconds = sum(record.seconds for record in done) / len(done) / (chosen.n0 + chosen.n) * (100 + copies) * ALL_IMAGES
+    console.print(
+        f"\nAll {ALL_IMAGES} embedded images with {copies} copies each (about {seconds / 3600:.1f} h at this speed):",
+        highlight=False,
+    )
+    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.jsonl"
+    console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
 def _settings(choices: Choices) -> Settings:
@@ -69,11 +113,18 @@ def _settings(choices: Choices) -> Settings:
 def _show_head(console: Console, smooth: Smoother, images: Inputs, chosen: Settings) -> None:
     law = smooth.smoothing.law
     console.print(
-        f"{len(images.levels)} images of shape {'×'.join(map(str, images.shape))}, σ = {law.sigma}, "
-        f"n₀ = {chosen.n0}, n = {chosen.n}, α = {chosen.alpha}, {chosen.bound}, {chosen.noise} noise",
+        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
+        f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
         highlight=False,
+        soft_wrap=True,
     )
     console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]", highlight=False)
+
+
+def _exact(value: Fraction) -> str:
+    """A rational as a decimal if it has a short one, else as a quotient."""
+    decimal = decimal_below(value, 6).rstrip("0").rstrip(".")
+    return decimal if Fraction(decimal) == value else str(value)
 
 
 def _show_row(console: Console, record: Certificate) -> None:
@@ -85,10 +136,10 @@ def _show_row(console: Console, record: Certificate) -> None:
 
 
 def _judgement(record: Certificate) -> tuple[str, str]:
-    if record.label is None:
-        return "no", "yellow"
     if record.truth is None:
         return "?", "default"
+    if record.label is None:
+        return "no", "yellow"
     return ("yes", "green") if record.correct else ("no", "red")
 
 
@@ -117,4 +168,4 @@ def _show_claim(console: Console, first: Certificate, alpha: Fraction, count: in
     )
     console.print()
     for line in lines:
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)

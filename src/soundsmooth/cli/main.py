@@ -1,5 +1,6 @@
 """The command line. Thin: it reads options, calls the rooms, and shows what comes back."""
 
+import io
 import sys
 import warnings
 from pathlib import Path
@@ -50,6 +51,7 @@ def certify(
     threads: o.Threads = None,
     seed: o.Seed = None,
     nonce: o.Nonce = None,
+    commitment: o.Commitment = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
@@ -76,7 +78,6 @@ def certify(
 
 @app.command()
 def commit(
-    seed: Annotated[str, typer.Option(help="64 hex digits, or any text, which is hashed; the same one for certify.")],
     model: o.ModelArgument = None,
     data: o.DataArgument = None,
     sigma: o.Sigma = None,
@@ -93,6 +94,7 @@ def commit(
     dtype: o.Dtype = None,
     channels_last: o.ChannelsLast = None,
     threads: o.Threads = None,
+    seed: o.Seed = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
@@ -151,13 +153,13 @@ def noise(
     sigma: Annotated[str, typer.Option(help="0.25, 1/4 …")],
     shape: Annotated[str, typer.Option(help="Copies, then the input's shape: 8,3,32,32.")],
     out: Annotated[Path, typer.Option(help="An .npy file for the noise T, int16, before the input is added.")],
-    k: Annotated[str, typer.Option("--k")] = "6",
+    k: Annotated[str, typer.Option("--k", help="Noise beyond k + 1 is clamped.")] = "6",
     stream: Annotated[int, typer.Option(help="The image's index; 2^64 - 1 for shared noise.")] = 0,
     purpose: Annotated[str, typer.Option(help="selection, estimation or prediction.")] = "estimation",
     first: Annotated[int, typer.Option(help="The number of the first copy.")] = 0,
     levels: Annotated[int, typer.Option(help="Levels of the grid.")] = 256,
     q: Annotated[int, typer.Option("--q", help="Levels per unit of value.")] = 255,
-    threads: o.Threads = None,
+    threads: Annotated[int | None, typer.Option(help="The noise does not depend on it.")] = None,
 ) -> None:
     """Write raw noise under a given key, so that an outsider can check it against docs/noise.md."""
     from .noise import write_noise
@@ -195,6 +197,9 @@ def bench_cpu() -> None:
 
 def main() -> None:
     """Run the command line: 0 when all went well, 2 with one line of explanation for bad input."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without our letters gets question marks, not a crash
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
     try:

@@ -9,6 +9,7 @@ from ..grid import Grid
 from ..machine import check_memory
 from ..noise import Keystream, Purpose, Sampler, law
 from ..noise.keystream import check_room
+from ..runs.output import check_new_file
 
 
 def write_noise(
@@ -30,8 +31,7 @@ def write_noise(
     bits = Keystream(_key(key), _purpose(purpose), stream)
     check_room(first, copies, prod(inner))
     check_memory(2 * copies * prod(inner), "the noise", "ask for fewer copies")
-    if out.suffix != ".npy":
-        raise ValueError(f"the output file must end in .npy, not {out.name!r}")
+    check_new_file(out, (".npy",))
     noise = sampler.noise(bits, first, copies, prod(inner))
     with out.open("wb") as file:
         np.save(file, noise.levels.reshape(copies, *inner))

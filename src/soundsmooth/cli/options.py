@@ -7,9 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..noise.sources import NOISE_MODES
-from ..settings import BOUNDS
-
 _HOW = "How to certify"
 _MODEL = "Model and data"
 
@@ -33,7 +30,8 @@ DataArgument = Annotated[
 
 
 def _option(text: str, *names: str, default: str = "", panel: str = _HOW) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=default or False)
+    shown = f"{text} \\[default: {default}]" if default else text  # escaped: rich would take it for markup
+    return typer.Option(*names, help=shown, rich_help_panel=panel, show_default=False)
 
 
 def _alias(name: str) -> Any:
@@ -46,10 +44,21 @@ N = Annotated[int | None, _option("Noisy copies for the estimate.", "--n", defau
 N0 = Annotated[int | None, _option("Noisy copies that select the class.", "--n0", default="100")]
 PredictN = Annotated[int | None, _option("Noisy copies for one answer.", "--n", default="1000")]
 Alpha = Annotated[str | None, _option("How often a certificate may be false, at the most.", default="0.001")]
-Bound = Annotated[str | None, _option(f"{', '.join(BOUNDS)}.", default="clopper-pearson")]
-Noise = Annotated[str | None, _option(f"How often noise is made: {', '.join(NOISE_MODES)}.", default="fresh")]
+Bound = Annotated[
+    str | None,
+    _option(
+        "From the winner's votes: clopper-pearson, hoeffding; with the others': runner-up.", default="clopper-pearson"
+    ),
+]
+Noise = Annotated[
+    str | None,
+    _option(
+        "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", default="fresh"
+    ),
+]
 Seed = Annotated[str | None, _option("64 hex digits, or any text, which is hashed.", default="from the system")]
 Nonce = Annotated[str | None, _option("64 hex digits that the verifier drew after the promise was fixed.")]
+Commitment = Annotated[str | None, _option("Refuse to run unless the promise has this commitment.")]
 Threads = Annotated[int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores")]
 BatchSize = Annotated[int | None, _option("Rows the model sees at a time.", default="100; 1000 on a GPU")]
 
@@ -75,7 +84,7 @@ class Choices:
 
     def __init__(self, given: Mapping[str, object], config: Path | None) -> None:
         self._given = {name: value for name, value in given.items() if value is not None}
-        self._file = _read(config, given) if config else {}
+        self._file = _read(config) if config else {}
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._given.get(name, self._file.get(name, default))
@@ -89,7 +98,37 @@ class Choices:
         return {name: self.get(name) for name in names if self.get(name) is not None}
 
 
-def _read(path: Path, known: Mapping[str, object]) -> dict[str, Any]:
+INTEGERS = {"n", "n0", "limit", "skip", "threads", "batch_size"}
+NUMBERS = {"sigma", "alpha", "k"}
+TEXTS = {
+    "model",
+    "data",
+    "bound",
+    "noise",
+    "device",
+    "dtype",
+    "seed",
+    "nonce",
+    "layout",
+    "weights",
+    "independence",
+    "out",
+}
+#: One file may serve commit, certify and predict: each takes what it needs.
+KNOWN = INTEGERS | NUMBERS | TEXTS | {"channels_last", "commitment"}
+
+
+def _check_type(what: str, name: str, value: object) -> None:
+    if name in INTEGERS and (isinstance(value, bool) or not isinstance(value, int)):
+        raise ValueError(f"{what} must be an integer, not {value!r}")
+    if name == "channels_last" and not isinstance(value, bool):
+        raise ValueError(f"{what} must be true or false, not {value!r}")
+    plain = (str, int, float) if name in NUMBERS else str
+    if name not in INTEGERS and name != "channels_last" and not isinstance(value, plain):
+        raise ValueError(f"{what} must be a plain value in quotes, not {value!r}")
+
+
+def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"there is no configuration file {str(path)!r}")
     try:
@@ -98,8 +137,7 @@ def _read(path: Path, known: Mapping[str, object]) -> dict[str, Any]:
         raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
     choices = {name.replace("-", "_"): value for name, value in entries.items()}
     for name, value in choices.items():
-        if name not in known:
-            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(known)}")
-        if not isinstance(value, str | int | float | bool):
-            raise ValueError(f"{str(path)!r}: {name} must be a plain value, not {value!r}")
+        if name not in KNOWN:
+            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(sorted(KNOWN))}")
+        _check_type(f"{path.name}: {name}", name, value)
     return choices

@@ -3,8 +3,10 @@
 from rich.console import Console
 
 from ..certificate import Prediction
+from ..exact import probability
 from ..runs.engine import predict_input
 from ..runs.output import PREDICT_HEADER, Output
+from ..settings import copies
 from .options import Choices
 from .shared import inputs, progress_bar, smoother
 
@@ -13,18 +15,20 @@ ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 
 def run_predict(choices: Choices) -> None:
     """Predict, show, write."""
-    with Output(choices.path("out"), PREDICT_HEADER) as output, progress_bar() as bar:
+    n, alpha = copies(choices.get("n", 1000), "n"), probability(choices.get("alpha", "0.001"), "alpha")
+    with Output(choices.path("out"), PREDICT_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        task = bar.add_task("predicting", total=len(images.levels))
-        correct = 0
-        bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
-        for index, x, truth in zip(images.indices, images.levels, images.labels, strict=True):
-            record = predict_input(smooth.smoothing, index, x, choices.get("n", 1000), choices.get("alpha", "0.001"))
-            output.prediction(record, truth)
-            correct += record.label is not None and record.label == truth
-            _show_row(bar.console, record, truth)
-            bar.advance(task)
+        with progress_bar() as bar:
+            task = bar.add_task("predicting", total=len(images.levels))
+            correct = 0
+            bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
+            for index, x, truth in zip(images.indices, images.levels, images.labels, strict=True):
+                record = predict_input(smooth.smoothing, index, x, n, alpha)
+                output.prediction(record, truth)
+                correct += record.label is not None and record.label == truth
+                _show_row(bar.console, record, truth)
+                bar.advance(task)
     if all(truth is not None for truth in images.labels):
         bar.console.print(
             f"\n{correct} of {len(images.levels)} correct; an abstention is a wrong answer", highlight=False

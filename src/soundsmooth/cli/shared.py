@@ -27,7 +27,9 @@ def is_demo(choices: Choices) -> bool:
 
 def smoother(choices: Choices) -> Smoother:
     sigma = choices.get("sigma", "0.25")
-    model = choices.get("model") or embedded.model_for(positive(sigma, "sigma"))
+    model = choices.get("model")
+    if model is None:
+        model = embedded.model_for(positive(sigma, "sigma"))
     names = ("k", "batch_size", "device", "dtype", "channels_last", "threads", "weights", "independence")
     return Smoother(model, sigma, **choices.only_given(*names))
 

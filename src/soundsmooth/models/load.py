@@ -28,7 +28,7 @@ def model_of(
 
     A pickled file is refused: loading it would run code that its author chose.
     """
-    if isinstance(source, Path) or (isinstance(source, str) and ":" not in source.replace(":\\", "")):
+    if isinstance(source, Path) or (isinstance(source, str) and not _names_a_factory(source)):
         _refuse_pickle(Path(source))
         if Path(source).suffix.lower() != ".onnx":
             raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
@@ -53,6 +53,12 @@ def model_of(
     )
 
 
+def _names_a_factory(source: str) -> bool:
+    """package.module:factory, and neither a path with a drive letter nor an address."""
+    known = Path(source).suffix.lower() in (".onnx", *PICKLES)
+    return ":" in source and not known and "/" not in source and "\\" not in source
+
+
 def is_torch_module(source: object) -> bool:
     """Without importing torch: if it was never imported, nothing can be one of its modules."""
     torch = sys.modules.get("torch")
@@ -68,8 +74,8 @@ def from_factory(name: str, weights: str | Path | None = None) -> object:
         sys.path.insert(0, "")
         factory: Callable[[], Any] = getattr(importlib.import_module(module_name), factory_name)
         model: object = factory()
-    except (ImportError, AttributeError, TypeError) as error:
-        raise ValueError(f"cannot make a model from {name!r}: {error}") from error
+    except Exception as error:  # it is their code: anything can happen
+        raise ValueError(f"cannot make a model from {name!r}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
     if weights is not None:
@@ -85,8 +91,11 @@ def _load_weights(model: object, path: Path) -> None:
         raise ValueError(f"weights must be a .safetensors file, not {path.name!r}")
     if not path.is_file():
         raise ValueError(f"there is no weights file {str(path)!r}")
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise ValueError("weights need safetensors: pip install 'soundsmooth[torch]'") from None
 
     try:
         model.load_state_dict(load_file(path))  # type: ignore[attr-defined]
@@ -98,7 +107,8 @@ def _refuse_pickle(path: Path) -> None:
     if path.suffix.lower() in PICKLES:
         raise ValueError(
             f"{path.name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
-            'Export the model instead: torch.onnx.export(model, (example,), "model.onnx", input_names=["image"], '
+            "Export the model instead (pip install onnxscript): torch.onnx.export(model.eval(), (example,), "
+            '"model.onnx", input_names=["image"], '
             'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False), or save the weights alone with '
             'safetensors.torch.save_file(model.state_dict(), "model.safetensors") and pass --weights'
         )

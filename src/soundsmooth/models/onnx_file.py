@@ -142,7 +142,10 @@ def _session(graph: bytes, device: str, number: str, threads: int) -> Any:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
     if wanted not in onnxruntime.get_available_providers():
-        raise ValueError(f"this onnxruntime cannot run on {device!r}; it has {onnxruntime.get_available_providers()}")
+        there = ", ".join(onnxruntime.get_available_providers())
+        raise ValueError(
+            f"this onnxruntime cannot run on {device!r}, it has {there}; for cuda: pip install onnxruntime-gpu"
+        )
     try:
         return onnxruntime.InferenceSession(
             graph, options, providers=[(wanted, {"device_id": number} if number else {})]

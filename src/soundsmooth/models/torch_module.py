@@ -50,7 +50,7 @@ class TorchModel:
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = torch.device(device) if device else _device_of(module)
+        self._device = _device_named(device) if device else _device_of(module)
         self._channels_last = channels_last
         try:
             private = copy.deepcopy(module)
@@ -85,13 +85,20 @@ class TorchModel:
             batch = torch.from_numpy(values).to(self._device, self._dtype)
             if self._channels_last and batch.dim() == 4:
                 batch = batch.contiguous(memory_format=torch.channels_last)
-            scores = self._module(batch)
+            scores = self._run(batch)
             if not isinstance(scores, torch.Tensor):
                 raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
             labels[scores.isnan().any(dim=1)] = NOBODY
         return Votes(labels.cpu().numpy().astype(np.int64), scores.shape[1])
+
+    def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
+        try:
+            return self._module(batch)  # type: ignore[no-any-return]
+        except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
+            shape, reason = list(batch.shape), first_line(error)
+            raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
 
     def _check_eval(self) -> None:
         """The model may not leave evaluation mode, not even from inside its own forward."""
@@ -151,6 +158,15 @@ def precision_name(dtype: str | None) -> str:
 
 def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _device_named(name: str) -> "torch.device":
+    import torch
+
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
 
 
 def _device_of(module: "torch.nn.Module") -> "torch.device":

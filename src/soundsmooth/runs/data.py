@@ -24,6 +24,11 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
         raise ValueError(f"limit must be at least 1, not {limit}")
     images, labels = _arrays(path)
     images = _laid_out(images, layout)
+    if images.dtype.kind == "f":
+        grid.levels_of_floats(images[0])  # names the pixel if one is off the grid
+        raise ValueError(
+            f'"x" in {path.name} is {images.dtype}; store levels instead: np.savez("new.npz", x=ss.levels(x), y=y)'
+        )
     chosen = range(0, len(images), skip)[:limit]
     try:
         levels = tuple(grid.on_grid(images[i]) for i in chosen)

@@ -51,11 +51,22 @@ class Smoothing:
         if self.model.shape is not None and self.model.shape != shape:
             raise ValueError(
                 f"the model takes inputs of shape {list(self.model.shape)}, but the image has {list(shape)}"
+                f"{_way_out(self.model.shape, shape)}"
             )
         if dimension == 0:
             raise ValueError(f"the image has no pixels: its shape is {list(shape)}")
         check_room(0, n + self.batch, dimension)
         check_memory(BYTES_PER_ELEMENT * self.batch * dimension, f"a batch of {self.batch}", "lower the batch size")
+
+
+def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
+    if len(given) == 3 and wanted == (given[2], given[0], given[1]):
+        return "; the data is channels-last: try --layout nhwc-to-nchw"
+    if len(given) == 3 and wanted == (given[1], given[2], given[0]):
+        return "; the data is channels-first: try --layout nchw-to-nhwc"
+    if given[1:] == wanted:
+        return f"; certify takes one image, and this looks like a batch of {given[0]}"
+    return ""
 
 
 def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:

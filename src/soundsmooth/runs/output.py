@@ -1,6 +1,7 @@
 """Finished records as files: JSON lines, and the TSV that the field's tools read."""
 
 import json
+import os
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +18,10 @@ class Output:
     """A file that begins to exist with its first record, and holds every record as soon as it is issued."""
 
     def __init__(self, path: Path | None, header: str) -> None:
-        self._path, self._header = path, header
+        self.path, self._header = path, header
         self._file: IO[str] | None = None
-        if path is not None and path.suffix not in SUFFIXES:
-            raise ValueError(f"the output file must end in {' or '.join(SUFFIXES)}, not {path.name!r}")
-        if path is not None and path.exists():
-            raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
+        if path is not None:
+            check_new_file(path, SUFFIXES)
 
     def __enter__(self) -> "Output":
         return self
@@ -40,15 +37,27 @@ class Output:
         self._write(json.dumps({**record.to_dict(), "truth": truth}), prediction_row(record, truth))
 
     def _write(self, line: str, row: str) -> None:
-        if self._path is None:
+        if self.path is None:
             return
-        table = self._path.suffix == ".tsv"
+        table = self.path.suffix == ".tsv"
         if self._file is None:
-            self._file = self._path.open("x", encoding="utf-8", newline="\n")
+            self._file = self.path.open("x", encoding="utf-8", newline="\n")
             if table:
                 self._file.write(self._header + "\n")
         self._file.write((row if table else line) + "\n")
         self._file.flush()
+
+
+def check_new_file(path: Path, suffixes: tuple[str, ...]) -> None:
+    """A ValueError, before any work is done, for a file that could not or should not be written at the end of it."""
+    if path.suffix not in suffixes:
+        raise ValueError(f"the output file must end in {' or '.join(suffixes)}, not {path.name!r}")
+    if path.exists():
+        raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"the folder {str(path.parent)!r} cannot be written to")
 
 
 def certificate_row(record: Certificate) -> str:
