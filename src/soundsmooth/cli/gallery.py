@@ -6,7 +6,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from ..certificate import truncated
 from ..gallery.entry import Entry, Options, all_certifiers, all_entries
+from ..gallery.pictures import check_matplotlib, picture
 from ..gallery.trial import Finding, Trial
 from ..settings import copies
 
@@ -26,18 +28,24 @@ def run_gallery(
     if n is not None:
         copies(n, "n")
     entries = _chosen(names, all_entries(), "entry")
-    certifiers = _chosen(against, all_certifiers(), "certifier")
+    certifiers = all_certifiers() | {extra.name: extra for entry in entries.values() for extra in entry.extra}
+    wanted = set(_chosen(against, certifiers, "certifier"))
     console = Console()
     if only_list:
         _list(console, entries, list(certifiers))
         return
+    if pictures is not None:
+        check_matplotlib()
+    usual = [certifier for name, certifier in all_certifiers().items() if name in wanted]
     for entry in entries.values():
-        found = entry.run(list(certifiers.values()), Options(n, data, pictures))
+        found = (trial for trial in entry.run(usual, Options(n, data, pictures)) if trial.certifier in wanted)
         if json_lines:
             for trial in found:
                 print(json.dumps(trial.to_dict(), ensure_ascii=False), flush=True)
         else:
             _show(console, entry, list(found))
+        if pictures is not None:
+            picture(entry.name, pictures)
 
 
 def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
@@ -61,7 +69,7 @@ def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else truncated(value, 4)
 
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:

@@ -187,6 +187,23 @@ def break_(
     run_gallery(names or [], against or [], n, data, json_lines, pictures, list_)
 
 
+@app.command()
+def overlap(
+    precision: Annotated[
+        list[str] | None, typer.Option(help="half, single or double; may be repeated. All three by default.")
+    ] = None,
+    n: Annotated[
+        int, typer.Option("--n", help="Draws per pair of levels, in single and double precision.")
+    ] = 1_000_000,
+    plot: Annotated[Path | None, typer.Option(help="A .png file for a plot (needs matplotlib).")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
+) -> None:
+    """How far the noise around neighbouring levels overlaps in floats: the paper's section 4.2, in three precisions."""
+    from .overlap import run_overlap
+
+    run_overlap(precision or [], n, plot, json_lines)
+
+
 @bench.command("cpu")
 def bench_cpu() -> None:
     """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""

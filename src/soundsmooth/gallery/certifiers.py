@@ -170,6 +170,11 @@ class GuardBand:
 Noise = Callable[[Array, Purpose, int, int], Array]
 
 
+def one_hot(hit: Array) -> Array:
+    """Scores of two classes."""
+    return np.stack([~hit, hit], axis=1).astype(np.float32)
+
+
 def guard_width(dtype: np.dtype[Any], k: int) -> float:
     """In levels: half an ulp of the largest sum, for the addition, and as much again for the scaling by 255."""
     return float(np.spacing(np.asarray(k + 1, dtype))) * IMAGES.q

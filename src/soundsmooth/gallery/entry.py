@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import entries
+from .art import Art, installed
 from .certifiers import Certifier, FloatSum, GuardBand, Ours, Standard
 from .trial import Trial
 
@@ -28,6 +29,8 @@ class Entry(NamedTuple):
     name: str
     claim: str
     run: Callable[[list[Certifier], Options], Iterator[Trial]]
+    extra: tuple[Certifier, ...] = ()
+    """Certifiers that only this entry brings along."""
 
 
 #: The order in which the gallery is shown; an entry that is not listed here comes after these, by name.
@@ -59,18 +62,14 @@ def all_entries() -> dict[str, Entry]:
     for name in ordered:
         module = import_module(f"{entries.__name__}.{name}")
         public = name.replace("_", "-")
-        found[public] = Entry(public, module.CLAIM, module.run)
+        found[public] = Entry(public, module.CLAIM, module.run, getattr(module, "EXTRA", ()))
     return found
 
 
 def all_certifiers() -> dict[str, Certifier]:
     """The certifiers by name: those in use, the paper's proposals, ours last."""
-    listed: list[Certifier] = [
-        Standard("float32"),
-        Standard("float64"),
-        Standard("float16"),
-        FloatSum(),
-        GuardBand(),
-        Ours(),
-    ]
+    listed: list[Certifier] = [Standard("float32"), Standard("float64"), Standard("float16"), FloatSum(), GuardBand()]
+    if installed():
+        listed.append(Art())
+    listed.append(Ours())
     return {certifier.name: certifier for certifier in listed}
