@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ..certificate import truncated
 from ..gallery.entry import Entry, Options, all_certifiers, all_entries
+from ..gallery.numbers import markdown, paper_numbers
 from ..gallery.pictures import check_matplotlib, picture
 from ..gallery.trial import Finding, Trial
 from ..settings import copies
@@ -46,6 +47,11 @@ def run_gallery(
             _show(console, entry, list(found))
         if pictures is not None:
             picture(entry.name, pictures)
+
+
+def print_numbers(n: int | None) -> None:
+    """The paper's numbers as the Markdown table of docs/gallery.md."""
+    print(markdown(paper_numbers(n or 1_000_000)))
 
 
 def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]

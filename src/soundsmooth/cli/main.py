@@ -180,10 +180,14 @@ def break_(
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
     pictures: Annotated[Path | None, typer.Option(help="A folder for one picture per entry that has one.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Only list entries and certifiers.")] = False,
+    numbers: Annotated[bool, typer.Option("--numbers", help="Only the paper's numbers, found again.")] = False,
 ) -> None:
     """Run the gallery: every known way in which a smoothing certificate has been false, against each certifier."""
-    from .gallery import run_gallery
+    from .gallery import print_numbers, run_gallery
 
+    if numbers:
+        print_numbers(n)
+        return
     run_gallery(names or [], against or [], n, data, json_lines, pictures, list_)
 
 
