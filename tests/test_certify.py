@@ -129,6 +129,19 @@ def hoarder() -> Callable:
     return classify
 
 
+def test_no_way_leads_from_a_batch_to_rows_that_have_not_voted() -> None:
+    """Batches of one block are made together, but the model gets a copy: its memory holds nothing else."""
+
+    def reaches(batch: np.ndarray) -> np.ndarray:
+        assert batch.base is None or batch.base.size == batch.size
+        root = batch if batch.base is None else batch.base
+        scores = Recorder()(batch.copy())
+        root[...] = 0
+        return scores
+
+    assert votes(reaches, 60, 10) == votes(Recorder(), 60, 10)
+
+
 @pytest.mark.parametrize("make", [lambda: vandal, hoarder], ids=["writes in place", "keeps views"])
 @pytest.mark.parametrize("shared", [False, True], ids=["fresh", "shared"])
 def test_a_model_that_writes_into_its_batch_spoils_nothing(make: Callable, shared: bool) -> None:
@@ -313,6 +326,12 @@ def test_an_error_inside_the_model_stops_the_certification() -> None:
 
     with pytest.raises(RuntimeError, match="out of memory"):
         votes(fails, 10, 10)
+
+
+def test_a_module_whose_buffers_change_gets_no_batchwise_certificates() -> None:
+    smooth = ss.Smoother(Learner(), "0.5")
+    with pytest.raises(ValueError, match="the model changed while it was certified"):
+        list(smooth.certify_all(np.zeros((2, 1, 2, 2), np.uint8), n=200, noise="batchwise"))
 
 
 class HiddenLearner(Learner):

@@ -231,3 +231,8 @@ def test_margin_must_fit_int16() -> None:
     assert IMAGES.margin(Fraction(32767 - 510, 255)) == 32767 - 510
     with pytest.raises(ValueError, match="at most 126"):
         IMAGES.margin(Fraction(32767 - 509, 255))
+
+
+def test_an_offset_must_be_exact() -> None:
+    with pytest.raises(ValueError, match="must be exact"):
+        Grid(256, 255, 0.1)  # type: ignore[arg-type]

@@ -3,13 +3,19 @@
 import hashlib
 import hmac
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import soundsmooth as ss
+from soundsmooth.grid import Grid
+from soundsmooth.models.callables import CallableModel, code_digest
+from soundsmooth.noise import Sampler, law
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
+from soundsmooth.runs.engine import Smoothing, promise_of
+from soundsmooth.settings import settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
 
@@ -88,15 +94,16 @@ def test_seed_is_hexadecimal_or_hashed_text_or_random() -> None:
 def test_nonce_is_32_bytes_or_nothing() -> None:
     assert secret(nonce=None).nonce == b""
     assert secret(nonce="").nonce == b""
-    assert secret(nonce="cd" * 32).nonce == bytes.fromhex("cd" * 32)
+    assert secret("s", "cd" * 32).nonce == bytes.fromhex("cd" * 32)
     for bad in ("cd", "not hexadecimal", b"x" * 31):
         with pytest.raises(ValueError, match="nonce"):
-            secret(nonce=bad)
+            secret("s", bad)
 
 
-def test_origin_of_the_key_is_stated() -> None:
-    assert secret("s").origin == "self-chosen"
-    assert secret("s", "00" * 32).origin == "verifier's nonce"
+def test_a_nonce_without_a_seed_proves_nothing_and_is_refused() -> None:
+    """The seed, and with it the commitment, would be drawn after the nonce."""
+    with pytest.raises(ValueError, match="give the seed as well"):
+        secret(nonce="cd" * 32)
 
 
 def inputs(levels: int = 7, label: int | None = 3, index: int = 5) -> Inputs:
@@ -122,10 +129,47 @@ def test_inputs_must_fit_together() -> None:
         Inputs((0, 1), (image,), (None,))
     with pytest.raises(ValueError, match="numbers of classes"):
         Inputs((0,), (image,), (-1,))  # would read like "no label"
+    for indices in ((3, 3), (0, 2**64 - 1), (-1, 0)):  # two images would share their noise; or the shared stream
+        with pytest.raises(ValueError, match="number of its own"):
+            Inputs(indices, (image, image), (None, None))
     with pytest.raises(ValueError, match="no image"):
         Inputs((), (), ())
     with pytest.raises(ValueError, match="same shape"):
         Inputs((0, 1), (image, image[:, :1]), (None, None))
+
+
+def test_promise_of_a_run_word_for_word() -> None:
+    """Every field, for a model, inputs and settings that are known."""
+    grid, levels = Grid(16, 15, Fraction(1, 2)), np.arange(4, dtype=np.int16).reshape(2, 2)
+    smoothing = Smoothing(CallableModel(halves), Sampler(law("1/3", 2, grid), 1), 7)
+    images = Inputs((4,), (levels,), (1,))
+    hidden = Secret(bytes(32))
+    promise = promise_of(
+        smoothing, smoothing.model.identity(), images, settings(5, 60, "0.01", "runner-up", "shared"), hidden
+    )
+    assert promise.text.splitlines() == [
+        "soundsmooth promise v1",
+        "spec: 1",
+        "model kind: callable",
+        f"model: {code_digest(halves)}",
+        f"inputs: {images.digest()}",
+        "input count: 1",
+        "input shape: 2 2",
+        "grid: levels=16 q=15 offset=1/2",
+        "margin: 30",
+        "sigma: 1/3",
+        "n0: 5",
+        "n: 60",
+        "alpha: 1/100",
+        "bound: runner-up",
+        "noise: shared",
+        "batch: 7",
+        "precision: float32",
+        "device: cpu",
+        "flags: none",
+        "independence: assumed",
+        f"seed: {hashlib.sha256(bytes(32)).hexdigest()}",
+    ]
 
 
 def halves(batch: np.ndarray) -> np.ndarray:

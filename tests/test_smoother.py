@@ -98,7 +98,8 @@ def bad(text: str, **changes: object) -> object:
         bad("must be a positive integer", k="0.001"),
         bad("does not fit", k=1000),
         bad("batch size must be at least 1", batch_size=0),
-        bad("threads must be at least 1", threads=0),
+        bad("threads must be between 1", threads=0),
+        bad("threads must be between 1", threads=100_000),
         bad("independence must be", independence="maybe"),
     ],
 )
@@ -162,7 +163,7 @@ def test_a_batch_that_does_not_fit_memory(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_stream_that_would_overrun_its_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keystream, "MOST_ELEMENTS", 1000)
+    monkeypatch.setattr(keystream, "MOST_ELEMENTS", 1 << 20)  # enough for the first blocks
     calls = []
 
     def counted(batch: np.ndarray) -> np.ndarray:

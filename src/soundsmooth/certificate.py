@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -9,10 +11,12 @@ from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Verdict, verdict
-from .promise import Promise
+from .models.protocol import KINDS
+from .promise import SPEC, Promise
 from .settings import settings
 
 FORMAT = "soundsmooth certificate 1"
+HEXADECIMAL = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -109,15 +113,15 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """The record that was written; a ValueError if it is none or does not fit its own commitment."""
+        """The record that was written; a ValueError if it is none, was changed, or does not follow from itself."""
         try:
             data = json.loads(text)
             certificate = cls._from_dict(data)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+            certificate.check()
+        except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
-        if certificate.commitment != data["commitment"]:
-            raise ValueError("the certificate's commitment is not the SHA-256 of its promise")
-        certificate.check()
+        if certificate.to_dict() != data:  # the commitment, and everything else that is written down twice
+            raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
         return certificate
 
     def check(self) -> None:
@@ -125,6 +129,7 @@ class Certificate:
 
         This is arithmetic only: whether the counts are what the model voted is another matter.
         """
+        self._check_types()
         promised = self.promise.values
         if hashlib.sha256(bytes.fromhex(self.seed)).hexdigest() != promised["seed"]:
             raise ValueError("the certificate's seed is not the one it promised")
@@ -138,6 +143,23 @@ class Certificate:
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
             )
+
+    def _check_types(self) -> None:
+        """Numbers are numbers, and the promise is one that this version makes."""
+        promised = self.promise.values
+        counts = [*self.selection.classes, self.selection.nobody, *self.estimation.classes, self.estimation.nobody]
+        numbers = [self.index, *counts, *(number for number in (self.label, self.truth) if number is not None)]
+        if any(type(number) is not int or number < 0 for number in numbers):
+            raise ValueError("the certificate's index, labels and counts must be integers from 0 on")
+        if not HEXADECIMAL.fullmatch(self.seed) or not (self.nonce == "" or HEXADECIMAL.fullmatch(self.nonce)):
+            raise ValueError("the certificate's seed and nonce must be 32 bytes in hexadecimal, or no nonce")
+        if not math.isfinite(self.seconds):
+            raise ValueError("the certificate's time is not a number")
+        if (promised["spec"], promised["independence"]) != (SPEC, "assumed") or promised["model kind"] not in KINDS:
+            raise ValueError("the certificate's promise is not one that this version makes")
+        for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
+            if str(Fraction(promised[name])) != promised[name]:
+                raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> "Certificate":

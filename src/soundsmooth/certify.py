@@ -16,11 +16,11 @@ from .exact import (
     clopper_pearson_above,
     clopper_pearson_below,
     fair_coin_rejected,
+    float_above,
     hoeffding_below,
     radius_below,
     radius_two_below,
 )
-from .exact.balls import float_above
 from .grid import Floats, Levels
 from .models import NOBODY, Model, Votes
 from .noise import Noisy, Purpose
@@ -118,7 +118,7 @@ def blocks(n: int, batch: int, dimension: int) -> Iterator[Block]:
 def votes_of(voting: Voting, noisy: Noisy) -> Votes:
     """The votes of noisy copies, batch by batch, each batch of the same shape.
 
-    The model owns the rows it is given: nothing reads them again. A lost copy votes for nobody.
+    The model gets a private copy of its batch. A lost copy votes for nobody.
     """
     parts = [_vote(voting, noisy.values[i : i + voting.batch]) for i in range(0, len(noisy.values), voting.batch)]
     labels, classes = np.concatenate([part.labels for part in parts]), {part.classes for part in parts}
@@ -131,7 +131,7 @@ def votes_of(voting: Voting, noisy: Noisy) -> Votes:
 def _vote(voting: Voting, values: Floats) -> Votes:
     if voting.model.flags() != voting.flags:
         raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
-    return voting.model.vote(values)
+    return voting.model.vote(values.copy())  # its own memory: no way to rows that have not voted yet
 
 
 class Tally:

@@ -25,6 +25,8 @@ class Grid:
     offset: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.offset, Fraction | int):
+            raise ValueError(f'the offset must be exact, such as Fraction("0.1"), not {self.offset!r}')
         if not 2 <= self.levels <= MOST_LEVEL:
             raise ValueError(f"a grid needs between 2 and {MOST_LEVEL} levels, not {self.levels}")
         if not 1 <= self.q < 1 << 24:

@@ -6,7 +6,8 @@ import platform
 import sys
 from functools import cache
 
-PACKAGES = ("soundsmooth", "numpy", "python-flint", "cryptography", "onnxruntime", "torch", "triton")
+ALWAYS = ("soundsmooth", "numpy", "python-flint", "cryptography")
+IF_USED = ("onnx", "onnxruntime", "torch", "triton")
 
 
 def cores() -> int:
@@ -36,12 +37,20 @@ def check_memory(needed: int, what: str, advice: str) -> None:
 
 def environment() -> dict[str, str]:
     """Software and machine, recorded beside a certificate and not promised in it."""
-    found = {"python": platform.python_version(), "platform": platform.platform(), "cores": str(cores())}
-    for package in PACKAGES:
-        if package in ("onnxruntime", "torch", "triton") and package not in sys.modules:
-            continue
-        found[package] = _version(package)
-    return found
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found |= {"processor": processor(), "cores": str(cores())}
+    used = [package for package in IF_USED if package in sys.modules]
+    return found | {package: _version(package) for package in (*ALWAYS, *used)}
+
+
+@cache
+def processor() -> str:
+    """The make of the processor, where the system tells."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
 
 
 @cache

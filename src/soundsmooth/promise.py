@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from .grid import Levels
+from .noise import SHARED_STREAM
 
 TITLE = "soundsmooth promise v1"
+SPEC = "1"
 FIELDS = (
     "spec",  # version of the noise specification
     "model kind",  # onnx, torch, callable
@@ -75,11 +77,6 @@ class Secret:
     nonce: bytes = b""
 
     @property
-    def origin(self) -> str:
-        """Who had a say in the key: against an issuer who may try many seeds only a nonce helps."""
-        return "verifier's nonce" if self.nonce else "self-chosen"
-
-    @property
     def digest(self) -> str:
         """SHA-256 of the seed: it fixes the seed and tells nothing about it."""
         return hashlib.sha256(self.seed).hexdigest()
@@ -94,8 +91,13 @@ class Secret:
 
 
 def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) -> Secret:
-    """A seed (32 bytes, 64 hexadecimal digits, or any text, which is hashed; by default from the operating
-    system) and a nonce of 32 bytes."""
+    """The secret of a run.
+
+    A seed is 32 bytes, 64 hexadecimal digits, or any text, which is hashed; by default it comes from the operating
+    system. A nonce has 32 bytes, and is refused without a seed: it must be drawn after the seed was committed to.
+    """
+    if nonce and seed is None:
+        raise ValueError("a nonce goes with the seed that was committed to before it was drawn: give the seed as well")
     return Secret(_seed(seed), _nonce(nonce))
 
 
@@ -144,8 +146,10 @@ class Inputs:
             )
         if not self.levels:
             raise ValueError("there is no image to certify")
-        if any(label is not None and label < 0 for label in self.labels):
+        if any(label is not None and not 0 <= label < 1 << 63 for label in self.labels):
             raise ValueError("labels are the numbers of classes: 0, 1, 2, …")
+        if len(set(self.indices)) != len(self.indices) or not all(0 <= i < SHARED_STREAM for i in self.indices):
+            raise ValueError("each image of a run needs a number of its own, between 0 and 2⁶⁴ − 2: it names the noise")
         if len({image.shape for image in self.levels}) != 1:
             raise ValueError("all images of a run must have the same shape")
 

@@ -55,8 +55,6 @@ class Smoother:
             warnings.warn(
                 f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=2
             )
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, not {threads}")
         sampler = Sampler(law(sigma, k, grid), threads)
         base: Model = model_of(
             model,

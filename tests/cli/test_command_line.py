@@ -28,9 +28,10 @@ def run(*arguments: object, code: int = 0, folder: Path | None = None) -> subpro
     return done
 
 
-def error_of(*arguments: object, folder: Path | None = None) -> str:
+def error_of(*arguments: object, folder: Path | None = None, quiet: bool = True) -> str:
     """The one line that explains what is wrong; exit code 2 and nothing on standard output."""
     done = run(*arguments, code=2, folder=folder)
+    assert done.stdout == "" or not quiet
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("error: ")
@@ -194,7 +195,7 @@ HEX = "00" * 32
         (("certify", "--n", "0"), "n must be an integer between 1 and"),
         (("certify", "--bound", "none"), "bound must be one of"),
         (("certify", "--noise", "pink"), "noise must be one of"),
-        (("certify", "--nonce", "12"), "nonce"),
+        (("certify", "--seed", "s", "--nonce", "12"), "nonce"),
         (("certify", "--out", "run.xml"), "must end in .jsonl or .tsv"),
         (("certify", "--out", "no/such/folder/run.tsv"), "there is no folder"),
         (("certify", "--limit", "0"), "limit must be at least 1"),
@@ -216,6 +217,10 @@ HEX = "00" * 32
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--out", "no/n.npy"), "there is no folder"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,0", "--out", "n.npy"), "shape is"),
         (("certify", "--seed", ""), "the seed is empty"),
+        (("certify", "--n", "1e5"), "--n"),
+        (("certify", "--nosuch"), "No such option"),
+        (("certify", "--nonce", "12" * 32), "give the seed as well"),
+        (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--threads", -2, "--out", "n.npy"), "threads must"),
         (("certify", "", "data.npz"), "neither an .onnx file"),
         (("certify", "https://example.org/model.h5", "data.npz"), "neither an .onnx file"),
         (("commit",), "commit needs a --seed"),
@@ -235,7 +240,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_
         ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0) is 0.3, which is not on the grid"),
         ({"x": np.full((2, 1, 28, 28), 1.3)}, "put the normalisation into the model"),
         ({"x": np.zeros((2, 28, 28, 1), np.uint8)}, "try --layout nhwc-to-nchw"),
-        ({"x": np.full((2, 1, 28, 28), 300)}, "outside the levels"),
+        ({"x": np.full((2, 1, 28, 28), 300)}, "bad.npz, image 0: pixel (0, 0, 0) is 300, outside the levels"),
         ({"x": np.zeros((2, 1, 28, 28), np.uint8), "y": np.zeros(3, int)}, "one integer label"),
         ({"x": np.zeros((2, 28, 28), np.uint8)}, "takes inputs of shape"),
         ({"x": np.zeros(0, np.uint8)}, "must be [images"),
@@ -256,7 +261,8 @@ def test_pickled_or_broken_data_is_refused(tmp_path: Path) -> None:
 
 def test_a_model_with_a_wrong_output_leaves_no_file(data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def make():\n    return lambda b: b.sum()\n")
-    assert "[batch, classes]" in error_of("certify", "mine:make", data, *SMALL, "--out", "run.tsv", folder=tmp_path)
+    options = ("mine:make", data, *SMALL, "--out", "run.tsv")
+    assert "[batch, classes]" in error_of("certify", *options, folder=tmp_path, quiet=False)
     assert not (tmp_path / "run.tsv").exists()
 
 

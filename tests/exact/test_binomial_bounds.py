@@ -265,11 +265,13 @@ def test_the_ball_holds_the_exact_tail(data: st.DataObject) -> None:
     hits = data.draw(st.integers(-1, n + 1))
     p = data.draw(st.fractions(Fraction(1, 10**9), 1 - Fraction(1, 10**9), max_denominator=10**9))
     truth = exact_tail(max(hits, 0), n, p)
-    with precision(data.draw(st.sampled_from([130, 160, 192, 400]))):
+    bits = data.draw(st.sampled_from([130, 160, 192, 400]))
+    with precision(bits):
         enclosure = tail(hits, n, p)
         low, high = lower_end(enclosure), upper_end(enclosure)
     assert low <= truth <= high
-    assert high - low <= Fraction(1, 1 << 90)
+    # Terms below 2^(72 − bits) are left to a geometric series, whose ratio is at most n/(n + 2) or so: 2⁷ in front.
+    assert high - low <= Fraction(1 << (72 + 10), 1 << bits)
 
 
 @pytest.mark.parametrize(("left", "start", "p"), [(40, 45, "1/2"), (60, 61, "1/3"), (25, 30, "2/7"), (70, 90, "5/9")])
@@ -383,11 +385,8 @@ def test_fair_coin_exactly_at_its_p_value(flips: int) -> None:
 
 @pytest.mark.parametrize("flips", [1025, 2000])
 def test_fair_coin_at_its_p_value_of_many_flips(flips: int) -> None:
-    """Equality needs an α with 2^(flips − 1) in its denominator. Balls cannot tell then: an error, never a wrong no."""
-    try:
-        assert at_p_value(flips)
-    except ArithmeticError as error:
-        assert "not decided" in str(error)  # noqa: PT017
+    """Equality needs an α with 2^(flips − 1) in its denominator. Balls cannot tell then; counting can."""
+    assert at_p_value(flips)
 
 
 @pytest.mark.parametrize("flips", [10_000, 1_000_000, 100_000_000])

@@ -135,6 +135,30 @@ def test_a_module_that_cannot_take_the_batch_is_named() -> None:
         TorchModel(Linear()).vote(np.zeros((2, 7), np.float32))
 
 
+class Doubled(Linear):
+    """The same weights, another forward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * self.layer(x.flatten(1))
+
+
+def test_code_and_architecture_are_in_the_digest() -> None:
+    one, two = Linear(), Doubled()
+    two.load_state_dict(one.state_dict())
+    assert TorchModel(one).identity().digest != TorchModel(two).identity().digest
+    wide, narrow = (torch.nn.Conv2d(1, 2, 3, stride=stride) for stride in (1, 2))
+    narrow.load_state_dict(wide.state_dict())
+    assert TorchModel(wide).identity().digest != TorchModel(narrow).identity().digest
+
+
+def test_batch_normalisation_over_the_batch_is_refused() -> None:
+    """Without running statistics it averages over the batch even in evaluation mode: ledger, row 7."""
+    layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(4, track_running_stats=False))
+    with pytest.raises(ValueError, match="normalises over the batch"):
+        TorchModel(layers)
+    TorchModel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(4)))
+
+
 class Uncopyable(Linear):
     def __deepcopy__(self, memo: object) -> "Uncopyable":
         raise RuntimeError("one of a kind")

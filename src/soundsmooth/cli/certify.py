@@ -1,5 +1,7 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
+import sys
+from collections.abc import Iterator
 from fractions import Fraction
 
 import typer
@@ -36,8 +38,12 @@ def run_certify(choices: Choices) -> None:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
         _check_commitment(choices.get("commitment"), smooth, images, chosen, hidden)
-        with progress_bar() as bar:
-            done = _certify(smooth, images, chosen, hidden, output, bar)
+        bar = progress_bar()
+        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
+        records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
+        with bar:  # from here on something is shown
+            _show_head(bar.console, smooth, images, chosen)
+            done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
         bar.console.print(f"\nwritten to {choices.path('out')}", highlight=False, soft_wrap=True)
@@ -45,14 +51,9 @@ def run_certify(choices: Choices) -> None:
         _show_next(bar.console, done, chosen)
 
 
-def _certify(
-    smooth: Smoother, images: Inputs, chosen: Settings, hidden: Secret, output: Output, bar: Progress
-) -> list[Certificate]:
+def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Progress) -> list[Certificate]:
     """Certify all images, with a row and a record for each as soon as it is finished."""
-    task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
-    records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
     done: list[Certificate] = []
-    _show_head(bar.console, smooth, images, chosen)
     try:
         for record in records:
             output.certificate(record)
@@ -61,7 +62,7 @@ def _certify(
     except KeyboardInterrupt:
         bar.stop()
         where = f", written to {output.path}" if output.path and done else ""
-        bar.console.print(f"stopped: {len(done)} of {len(images.levels)} images are certified{where}", highlight=False)
+        bar.console.print(f"stopped: {len(done)} of {count} images are certified{where}", highlight=False)
         raise typer.Exit(130) from None
     return done
 
@@ -87,7 +88,8 @@ def print_promise(choices: Choices) -> None:
     chosen, hidden = _settings(choices), secret(choices.get("seed"))
     smoothing = smoother(choices).smoothing
     promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
-    print(promise.text, end="")
+    sys.stdout.buffer.write(promise.text.encode("ascii"))  # bytes: a system's own line ends would change the hash
+    sys.stdout.flush()
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
 
 

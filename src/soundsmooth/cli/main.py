@@ -4,7 +4,7 @@ import io
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,6 +29,18 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
         typer.echo(f"soundsmooth {__version__}")
         raise typer.Exit
+
+
+ALIASES = {"alias_n": "n", "alias_n0": "n0", "alias_batch": "batch_size", "alias_max": "limit"}
+
+
+def _choices(given: dict[str, Any]) -> o.Choices:
+    """A command's own parameters as choices, the aliases folded in."""
+    for alias, name in ALIASES.items():
+        value = given.pop(alias, None)
+        given[name] = given.get(name) if value is None else value
+    config = given.pop("config")
+    return o.Choices({name: value for name, value in given.items() if name in o.KNOWN}, config)
 
 
 @app.command()
@@ -68,12 +80,7 @@ def certify(
     """
     from .certify import run_certify
 
-    given = dict(locals())
-    for name in ("run_certify", "alias_n", "alias_n0", "alias_batch", "alias_max", "config"):
-        given.pop(name)
-    for name, alias in (("n", alias_n), ("n0", alias_n0), ("batch_size", alias_batch), ("limit", alias_max)):
-        given[name] = alias if given[name] is None else given[name]
-    run_certify(o.Choices(given, config))
+    run_certify(_choices(dict(locals())))
 
 
 @app.command()
@@ -99,6 +106,10 @@ def commit(
     weights: o.Weights = None,
     independence: o.Independence = None,
     config: o.Config = None,
+    alias_n: o.AliasN = None,
+    alias_n0: o.AliasN0 = None,
+    alias_batch: o.AliasBatch = None,
+    alias_max: o.AliasMax = None,
 ) -> None:
     """Print the promise and its commitment C, and toss no coin.
 
@@ -106,10 +117,7 @@ def commit(
     """
     from .certify import print_promise
 
-    given = dict(locals())
-    for name in ("print_promise", "config"):
-        given.pop(name)
-    print_promise(o.Choices(given, config))
+    print_promise(_choices(dict(locals())))
 
 
 @app.command()
@@ -139,12 +147,7 @@ def predict(
     """The smoothed classifier's own answers, under fresh randomness; it abstains rather than guess."""
     from .predict import run_predict
 
-    given = dict(locals())
-    for name in ("run_predict", "alias_n", "alias_batch", "alias_max", "config"):
-        given.pop(name)
-    for name, alias in (("n", alias_n), ("batch_size", alias_batch), ("limit", alias_max)):
-        given[name] = alias if given[name] is None else given[name]
-    run_predict(o.Choices(given, config))
+    run_predict(_choices(dict(locals())))
 
 
 @app.command()
@@ -224,12 +227,15 @@ def main() -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
     try:
-        app()
-    except (ValueError, MemoryError) as error:
-        text = " ".join(str(error).split()) or "not enough memory; lower the batch size"
-        console.print("[red]error:[/] ", end="")
-        console.print(text, markup=False)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        console.print("stopped")
-        sys.exit(130)
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        code, text = 130, "stopped"
+    except (ValueError, ArithmeticError, MemoryError, OSError) as error:
+        code, text = 2, str(error) or "not enough memory; lower the batch size"
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what typer says of options that it does not understand
+            raise
+        code, text = 2, error.format_message()
+    console.print("[red]error:[/] " if code == 2 else "", end="")
+    console.print(" ".join(text.split()), markup=False)
+    sys.exit(code)

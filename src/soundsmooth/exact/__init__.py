@@ -4,6 +4,7 @@ The only room that imports flint. Each function's docstring has a `Guarantee:`; 
 docs/noise.md.
 """
 
+from .balls import float_above, float_below
 from .binomial import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -22,6 +23,8 @@ __all__ = [
     "clopper_pearson_above",
     "clopper_pearson_below",
     "fair_coin_rejected",
+    "float_above",
+    "float_below",
     "hoeffding_above",
     "hoeffding_below",
     "positive",

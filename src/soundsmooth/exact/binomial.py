@@ -22,16 +22,19 @@ def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
 
     Whatever the true p is, the bound exceeds it with probability at most α.
 
-    Guarantee: at most the true bound, and within 1 ulp of the largest double that is.
+    Guarantee: at most the true bound, and for α ≤ 1 − 10⁻⁶ within 1 ulp of the largest double that is.
     """
     _check(hits, n, alpha)
-    return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha)))) if hits else 0.0
+    if hits == 0:
+        return 0.0
+    with precision(BITS):
+        return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha))))
 
 
 def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     """The one-sided Clopper–Pearson upper bound: the p with P(X ≤ hits) = α, or 1 when all hit.
 
-    Guarantee: at least the true bound, and within 1 ulp of the smallest double that is.
+    Guarantee: at least the true bound, and for α ≤ 1 − 10⁻⁶ within 1 ulp of the smallest double that is.
     """
     _check(hits, n, alpha)
     if hits == n:

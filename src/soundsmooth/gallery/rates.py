@@ -45,4 +45,11 @@ def certificates(runs: int, n: int, alpha: Fraction, level: int) -> Iterator[Cer
 
     smooth = Smoother(scores, "0.5", batch_size=n)
     for _ in range(runs):
-        yield smooth.certify(np.array([128]), n0=min(100, n), n=n, alpha=alpha, nonce=secrets.token_bytes(32))
+        yield smooth.certify(
+            np.array([128]),
+            n0=min(100, n),
+            n=n,
+            alpha=alpha,
+            seed=secrets.token_bytes(32),
+            nonce=secrets.token_bytes(32),
+        )

@@ -26,9 +26,10 @@ class CallableModel:
     def __init__(self, scores: Scores, independence: str = "auto") -> None:
         check_independence(independence, "a Python callable")
         self._scores = scores
+        self._identity = Identity("callable", code_digest(scores))
 
     def identity(self) -> Identity:
-        return Identity("callable", code_digest(self._scores))
+        return self._identity
 
     def flags(self) -> dict[str, str]:
         return {}

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import cores
-from .protocol import Identity, Votes, check_independence, votes
-from .torch_module import first_line
+from .protocol import Identity, Votes, check_independence, first_line, votes
 
 if TYPE_CHECKING:
     import onnx
@@ -37,6 +36,8 @@ class OnnxModel:
         self._input, shape = _only_input(self._session)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
+        if not self._session.get_outputs():
+            raise ValueError("the model has no output")
         self._output = self._session.get_outputs()[0].name
         provider = self._session.get_providers()[0]
         self._flags = {"optimization": "all", "provider": provider, "threads": str(self._threads)}

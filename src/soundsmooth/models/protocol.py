@@ -11,6 +11,7 @@ from ..grid import Floats
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
+KINDS = ("onnx", "torch", "callable")
 
 
 class Votes(NamedTuple):
@@ -74,6 +75,11 @@ def check_scores(shape: tuple[int, ...], numeric: bool, rows: int) -> None:
         )
     if not numeric:
         raise ValueError("the model's output must be real numbers (scores), one per class")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for errors of one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def check_independence(independence: str, what: str) -> None:

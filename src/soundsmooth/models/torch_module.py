@@ -8,7 +8,7 @@ import numpy as np
 
 from ..grid import Floats
 from .callables import code_digest
-from .protocol import NOBODY, Identity, Votes, check_independence, check_scores
+from .protocol import NOBODY, Identity, Votes, check_independence, check_scores, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -66,6 +66,7 @@ class TorchModel:
                 f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
             ) from error
 
+        self._check_statistics()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
 
@@ -99,6 +100,14 @@ class TorchModel:
         except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
+
+    def _check_statistics(self) -> None:
+        """Batch normalisation without running statistics averages over the batch, in evaluation mode too."""
+        for name, part in self._module.named_modules():
+            if isinstance(part, self._torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
+                raise ValueError(
+                    f"the layer {name!r} normalises over the batch, so rows see each other; this is refused"
+                )
 
     def _check_eval(self) -> None:
         """The model may not leave evaluation mode, not even from inside its own forward."""
@@ -154,10 +163,6 @@ def precision_name(dtype: str | None) -> str:
         return PRECISIONS[dtype or "float32"]
     except KeyError:
         raise ValueError(f"dtype must be float32, bf16 or fp16, not {dtype!r}") from None
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _device_named(name: str) -> "torch.device":

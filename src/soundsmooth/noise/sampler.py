@@ -19,6 +19,7 @@ from .tables import CELL_BITS, OPEN, tables
 #: Elements that one thread works on at a time. Smaller blocks lose to the overhead of the NumPy calls (and to
 #: threads that wait for each other's interpreter lock), larger ones to the cache.
 BLOCK = 1 << 18
+MOST_THREADS = 1024
 #: Fewer elements than this are not worth a second thread.
 FEW = 1 << 17
 
@@ -78,7 +79,9 @@ class Sampler:
         self.law = law
         self._tables = tables(law)
         self._scratch = _Scratch()
-        self._threads = threads or cores()
+        self._threads = cores() if threads is None else threads
+        if not 1 <= self._threads <= MOST_THREADS:
+            raise ValueError(f"threads must be between 1 and {MOST_THREADS}, not {threads}")
         self._pool = ThreadPoolExecutor(self._threads, "noise") if self._threads > 1 else None
 
     def noise(self, bits: Bits, first: int, copies: int, dimension: int) -> Noise:

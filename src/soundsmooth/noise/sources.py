@@ -68,5 +68,5 @@ def check_shared_memory(copies: int, dimension: int) -> None:
     check_memory(
         2 * copies * dimension,
         f"keeping the noise of {copies} copies",
-        'use noise="batchwise", which gives the same certificates and keeps one batch at a time',
+        'use noise="batchwise", whose certificates are as valid and which keeps one batch at a time',
     )

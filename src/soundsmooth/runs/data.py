@@ -1,13 +1,14 @@
 """Data sets: images as integer levels, with their numbers and, if known, their labels."""
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..grid import Grid
+from ..grid import Grid, Levels
 from ..promise import Inputs
 
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
@@ -30,11 +31,15 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
             f'"x" in {path.name} is {images.dtype}; store levels instead: np.savez("new.npz", x=ss.levels(x), y=y)'
         )
     chosen = range(0, len(images), skip)[:limit]
-    try:
-        levels = tuple(grid.on_grid(images[i]) for i in chosen)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from None
+    levels = tuple(_levels(path, grid, images, i) for i in chosen)
     return Inputs(tuple(chosen), levels, tuple(None if labels is None else int(labels[i]) for i in chosen))
+
+
+def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Levels:
+    try:
+        return grid.on_grid(images[i])
+    except ValueError as error:
+        raise ValueError(f"{path.name}, image {i}: {error}") from None
 
 
 def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
@@ -59,7 +64,7 @@ def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
             return {}
         with held:
             return {name: held[name] for name in ("x", "y") if name in held}
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError):  # ValueError: pickled objects, or no NumPy file at all
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError):  # ValueError: pickled objects
         reason = "it must be an .npz of plain arrays, without pickled objects"
         raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
 

@@ -14,14 +14,13 @@ from ..models import Identity, Model
 from ..noise import Law, Purpose, Sampler
 from ..noise.keystream import check_room
 from ..noise.sources import FreshNoise, SharedNoise, check_shared_memory
-from ..promise import Inputs, Promise, Secret
+from ..promise import SPEC, Inputs, Promise, Secret
 from ..settings import Settings, copies
 
-SPEC = "1"
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
 GPU_BATCH = 1000
-#: What one element of a batch costs at the most in our own hands: words, cells, noise, value, the model's copy.
+#: What one element of a batch costs in our own hands: its value, and the model's copy of it.
 BYTES_PER_ELEMENT = 4 + 4
 
 
