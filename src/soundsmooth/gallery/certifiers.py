@@ -96,7 +96,8 @@ class Ours:
             return np.asarray(scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
 
         try:
-            smooth = Smoother(from_levels, task.sigma, independence=self.independence, batch_size=min(task.n, 10_000))
+            batch = min(task.n0, task.n, 10_000)
+            smooth = Smoother(from_levels, task.sigma, independence=self.independence, batch_size=batch)
         except ValueError as error:
             raise Refused(str(error)) from error
         n0 = min(task.n0, task.n)

@@ -29,22 +29,30 @@ def load_images(data: Path | None) -> tuple[Images, Labels]:
 class _ArraysOnly(pickle.Unpickler):
     """Reads the python batches of CIFAR-10 and refuses everything else: nothing but NumPy arrays may be made."""
 
-    ALLOWED = {("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}  # noqa: RUF012
-
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.ALLOWED:
+        if (module, name) not in _ARRAY_PARTS:
             raise ValueError(f"the batch wants to load {module}.{name}, which no data set needs; this is refused")
-        if name == "_reconstruct":
-            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
-        return getattr(np, name)
+        return _ARRAY_PARTS[module, name]
+
+
+_RECONSTRUCT = np.empty(0).__reduce__()[0]  # NumPy's own, wherever this version keeps it
+_ARRAY_PARTS: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+}
 
 
 def _cifar_batches(folder: Path) -> tuple[Images, Labels]:
     """The test set in the folder of the python version: a dictionary with `data` [10000, 3072] and `labels`."""
-    path = next(
-        (folder / part for part in ("test_batch", "cifar-10-batches-py/test_batch") if (folder / part).is_file()), None
-    )
+    places = (folder / "test_batch", folder / "cifar-10-batches-py" / "test_batch")
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise ValueError(f"there is no test_batch of CIFAR-10 in {str(folder)!r}")
-    held = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-    return held[b"data"].reshape(-1, 3, 32, 32).astype(np.int16), np.array(held[b"labels"], np.int64)
+    try:
+        held = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        images, labels = held[b"data"].reshape(-1, 3, 32, 32), np.array(held[b"labels"], np.int64)
+    except (pickle.UnpicklingError, EOFError, KeyError, AttributeError, TypeError, IndexError) as error:
+        raise ValueError(f"{str(path)!r} is not a python batch of CIFAR-10: {error!r}") from error
+    return IMAGES.on_grid(images), labels
