@@ -117,6 +117,8 @@ def test_table_list_and_unknown_names() -> None:
     assert "FALSE (point)" in soundsmooth("break", "listing1", "--against", "standard-float32", "--n", "5000").stdout
     listed = soundsmooth("break", "--list").stdout
     assert "lucky-attack" in listed
+    assert "[(x ⊖ a) ⊕ a = x]" in listed  # not taken for markup
+    assert "[a ⊕ fl32(v ⊖ a) = v]" in listed
     assert "standard-torch" in listed
     assert "there is no entry 'nothing'" in soundsmooth("break", "nothing", code=2).stderr
     assert "there is no certifier 'nobody'" in soundsmooth("break", "--against", "nobody", code=2).stderr

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..certificate import truncated
@@ -62,13 +63,17 @@ def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[t
 
 
 def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
-    table = Table(title=f"{entry.name}: {entry.claim}", title_justify="left", title_style="bold")
+    table = Table(title=escape(f"{entry.name}: {entry.claim}"), title_justify="left", title_style="bold")
     for heading in ("certifier", "verdict", "radius", "distance", "note"):
         table.add_column(heading)
     for trial in trials:
         colour = "red" if trial.finding.bad else COLOURS[trial.finding]
         table.add_row(
-            trial.certifier, f"[{colour}]{trial.finding}[/]", _number(trial.radius), _number(trial.distance), trial.note
+            trial.certifier,
+            f"[{colour}]{trial.finding}[/]",
+            _number(trial.radius),
+            _number(trial.distance),
+            escape(trial.note),
         )
     console.print(table)
     console.print()
@@ -80,5 +85,5 @@ def _number(value: float | None) -> str:
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
     for entry in entries.values():
-        console.print(f"[bold]{entry.name}[/]  {entry.claim}", highlight=False)
+        console.print(f"[bold]{entry.name}[/]  {escape(entry.claim)}", highlight=False)
     console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

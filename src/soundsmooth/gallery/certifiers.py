@@ -99,7 +99,7 @@ class Ours:
             batch = min(task.n0, task.n, 10_000)
             smooth = Smoother(from_levels, task.sigma, independence=self.independence, batch_size=batch)
         except ValueError as error:
-            raise Refused(str(error)) from error
+            raise Refused(str(error).split(":")[0]) from error
         n0 = min(task.n0, task.n)
         found = smooth.certify(x, n0=n0, n=task.n, alpha=task.alpha, bound=task.bound)
         return Answer(found.label, found.radius, found.p_lower, (*found.estimation.classes, found.estimation.nobody))
