@@ -41,7 +41,7 @@ def test_both_images_are_certified_far_beyond_each_other(certifier: Certifier) -
 def test_ours_refuses_where_proof_is_asked_for() -> None:
     (one,) = run([Ours()], Options(n=N))
     assert one.finding is Finding.REFUSED
-    assert "rows do not see each other" in one.note
+    assert "cannot be proved" in one.note
 
 
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:

@@ -236,5 +236,5 @@ def test_bad_input() -> None:
         UnsoundPaper64(listing1, 2, "0.5", bits=65)
     with pytest.raises(ValueError, match="dtype"):
         UnsoundPaper64(listing1, 2, "0.5", dtype="float16")
-    with pytest.raises(ValueError, match="k · q"):
+    with pytest.raises(ValueError, match="k·q"):
         UnsoundPaper64(listing1, 2, "0.5", k="7.5")

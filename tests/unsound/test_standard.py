@@ -170,7 +170,7 @@ def test_torch_is_imported_only_when_asked_for() -> None:
         ({"sigma": 0}, "sigma"),
         ({"sigma": "nan"}, "sigma"),
         ({"num_classes": 1}, "classes"),
-        ({"dtype": "float16"}, "dtype"),
+        ({"dtype": "float8"}, "dtype"),
         ({"backend": "jax"}, "backend"),
     ],
 )
