@@ -90,3 +90,21 @@ def test_other_names_of_numpy_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "test_batch").write_bytes(asked)
     with pytest.raises(ValueError, match="refused"):
         load_images(tmp_path)
+
+
+def test_the_word_cifar10_is_a_folder_here_or_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    with pytest.raises(ValueError, match=r"neither a test\.npz nor a test_batch"):
+        load_images(Path("cifar10"))
+    for folder, level in ((tmp_path / "home" / ".cache" / "cifar10", 3), (tmp_path / "cifar10", 5)):
+        folder.mkdir(parents=True)
+        np.savez(folder / "test.npz", x=np.full((2, 4, 4, 3), level, np.uint8), y=np.zeros(2, int))
+        assert load_images(Path("cifar10"))[0].max() == level
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x02}.", b"nothing"])
+def test_a_broken_batch_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "test_batch").write_bytes(content)
+    with pytest.raises(ValueError, match="not a python batch"):
+        load_images(tmp_path)

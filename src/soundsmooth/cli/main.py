@@ -178,7 +178,8 @@ def break_(
     against: Annotated[list[str] | None, typer.Option(help="Only this certifier; may be repeated.")] = None,
     n: Annotated[int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Images: an .npz, or a folder with CIFAR-10's python batches.")
+        Path | None,
+        typer.Option(help="Images: an .npz, a folder with test.npz or CIFAR-10's python batches, or cifar10."),
     ] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
     pictures: Annotated[Path | None, typer.Option(help="A folder for one picture per entry that has one.")] = None,

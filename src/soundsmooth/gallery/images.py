@@ -17,8 +17,16 @@ Labels = npt.NDArray[np.int64]
 
 
 def load_images(data: Path | None) -> tuple[Images, Labels]:
-    """All test images as levels [N, …] with their labels."""
-    if data is not None and data.is_dir():
+    """All test images as levels [N, …] with their labels.
+
+    `data` is an .npz, a folder with a test.npz or with CIFAR-10's python batches, or the word cifar10 for such a folder
+    of that name, here or in ~/.cache.
+    """
+    if data == Path("cifar10") and not data.exists():
+        data = Path.home() / ".cache" / "cifar10"
+    if data is not None and (data / "test.npz").is_file():
+        data = data / "test.npz"
+    elif data is not None and not data.suffix:
         return _cifar_batches(data)
     inputs = read_npz(data or embedded.IMAGES, IMAGES)
     if any(label is None for label in inputs.labels):
@@ -49,7 +57,7 @@ def _cifar_batches(folder: Path) -> tuple[Images, Labels]:
     places = (folder / "test_batch", folder / "cifar-10-batches-py" / "test_batch")
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        raise ValueError(f"there is no test_batch of CIFAR-10 in {str(folder)!r}")
+        raise ValueError(f"there is neither a test.npz nor a test_batch of CIFAR-10 in {str(folder)!r}")
     try:
         held = _ArraysOnly(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         images, labels = held[b"data"].reshape(-1, 3, 32, 32), np.array(held[b"labels"], np.int64)
