@@ -58,7 +58,7 @@ def test_cifar_batches(folder: str, tmp_path: Path) -> None:
 
 
 def test_folder_without_batches(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no test_batch"):
+    with pytest.raises(ValueError, match="nor a test_batch"):
         load_images(tmp_path)
 
 
