@@ -1,9 +1,11 @@
 """The gallery's frame: verdicts, certifiers, entries, and the command line around them."""
 
 import json
+import re
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +109,7 @@ def soundsmooth(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[s
 
 def test_json_lines() -> None:
     lines = soundsmooth("break", "listing1", "--against", "ours", "--n", "2000", "--json").stdout.splitlines()
+    assert len(lines) == 2
     for line in map(json.loads, lines):
         assert set(line) == {"entry", "certifier", "verdict", "radius", "distance", "counts", "note"}
         assert (line["entry"], line["certifier"]) == ("listing1", "ours")
@@ -131,9 +134,16 @@ def test_extra_certifiers_can_be_chosen_by_name() -> None:
 
 
 def test_the_papers_numbers_are_all_judged() -> None:
-    numbers = list(paper_numbers(2000))
-    assert len(numbers) > 20
-    assert all(number.judgement for number in numbers)
+    """The share at 0 is within 0.015 of 0.46 in all three precisions (0.4564 at the least): 7 σ at 100 000 draws."""
+    numbers = list(paper_numbers(100_000))
+    contradicted = {number.what for number in numbers if number.judgement.startswith("contradicted")}
+    assert contradicted == {
+        "largest share of G_a at a′, 200 embedded images, float16",
+        "copies kept by a guard band, CIFAR, float32",
+        "copies kept by a guard band, ImageNet, float32",
+        "overlap for a ≥ 5/255, double precision, worst level 255",
+        "overlap for a ≥ 5/255, half precision, worst level 255",
+    }
     table = markdown(iter(numbers))
     assert table.count("\n") == len(numbers) + 1
     by_name = {number.what: number for number in numbers}
@@ -158,3 +168,11 @@ def test_listing1_at_a_smaller_n() -> None:
             assert not finding.bad
         elif "210" in note:
             assert finding is Finding.FALSE_POINT
+
+
+def test_the_page_has_a_row_for_every_entry() -> None:
+    """docs/gallery.md is written from a run; an entry that is missing there was added without a new run."""
+    page = (Path(__file__).parents[2] / "docs" / "gallery.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \|.*\| ([a-z]+) \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == list(all_entries())
+    assert {ours for _, ours in rows} <= {"holds", "refused", "abstains"}

@@ -15,7 +15,6 @@ SINGLE = np.dtype("float32")
 
 @pytest.mark.parametrize("entry", ["listing1", "pixel", "float-sum"])
 def test_a_picture(entry, tmp_path):
-    pytest.importorskip("matplotlib")
     path = picture(entry, tmp_path / "new")
     assert path == tmp_path / "new" / f"{entry}.png"
     data = path.read_bytes()
@@ -24,7 +23,6 @@ def test_a_picture(entry, tmp_path):
 
 
 def test_the_plot_of_the_overlap(tmp_path):
-    pytest.importorskip("matplotlib")
     run_overlap(["single", "double"], 1000, tmp_path / "overlap.png", True)
     assert (tmp_path / "overlap.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"must end in \.png"):

@@ -14,6 +14,7 @@ from soundsmooth.gallery.trial import Finding
 def test_the_verdicts() -> None:
     """No chance in it: concrete counts."""
     field, ours = round_up.run([Standard("float32"), Ours()], Options())
+    assert field.certifier == "standard-scipy"
     assert field.finding is Finding.FALSE_NUMBER
     assert field.radius == 1.02
     assert field.counts == ((98_022, 1978),)
@@ -62,7 +63,7 @@ def test_what_the_balls_cannot_tell_is_an_error() -> None:
 
 def test_without_scipy_the_print_is_false_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(round_up, "by_scipy", lambda hits: None)
-    found = round_up.usual("standard-float32")
+    found = round_up.usual("standard-scipy")
     assert found.finding is Finding.FALSE_NUMBER
     assert found.radius == 1.02
     assert "needs scipy" in found.note

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..certificate import truncated
+from ..certificate import raised, truncated
 from ..gallery.entry import Entry, Options, all_certifiers, all_entries
 from ..gallery.numbers import markdown, paper_numbers
 from ..gallery.pictures import check_matplotlib, picture
@@ -72,7 +72,7 @@ def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
             trial.certifier,
             f"[{colour}]{trial.finding}[/]",
             _number(trial.radius),
-            _number(trial.distance),
+            "" if trial.distance is None else raised(trial.distance, 4),
             escape(trial.note),
         )
     console.print(table)
@@ -85,5 +85,5 @@ def _number(value: float | None) -> str:
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
     for entry in entries.values():
-        console.print(f"[bold]{entry.name}[/]  {escape(entry.claim)}", highlight=False)
+        console.print(f"[bold]{entry.name}[/]  {escape(entry.claim)}", highlight=False, soft_wrap=True)
     console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

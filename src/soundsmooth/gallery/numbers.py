@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..certificate import truncated
+from ..certificate import raised, truncated
 from ..exact import clopper_pearson_below, hoeffding_below, radius_below
 from ..noise import law
 from ..report import decimal_below
@@ -15,7 +15,7 @@ from ..unsound import UnsoundStandard
 from .certifiers import Array, values
 from .entries.image import brighter, enough_ink, reachable_from_any
 from .entries.listing1 import reachable_from
-from .guard_loss import losses
+from .guard_loss import Loss, losses
 from .images import load_images
 from .overlap import measure
 
@@ -45,19 +45,21 @@ def paper_numbers(n: int = 1_000_000) -> Iterator[Number]:
 def _listing1(n: int) -> Iterator[Number]:
     shares = {dtype: _share(dtype, 0, n) for dtype in ("float16", "float32", "float64")}
     found = ", ".join(f"{share:.3f} ({dtype})" for dtype, share in shares.items())
-    yield Number("Listing 1", "share of hits at 0", "0.46", found, "reproduced")
-    kept = ", ".join(f"{_share(dtype, 210, n):.6f} ({dtype})" for dtype in shares)
-    yield Number("Listing 1", "share of hits at 210/255", "1.0", kept, "reproduced")
+    near = all(abs(share - 0.46) < 0.015 for share in shares.values())
+    yield Number("Listing 1", "share of hits at 0", "0.46", found, _judged(near))
+    at_a = {dtype: _share(dtype, 210, n) for dtype in shares}
+    kept = ", ".join(f"{share:.6f} ({dtype})" for dtype, share in at_a.items())
+    yield Number("Listing 1", "share of hits at 210/255", "1.0", kept, _judged(min(at_a.values()) > 0.9999))
     hoeffding = radius_below(hoeffding_below(N, N, ALPHA), HALF)
-    yield Number("Listing 1", "radius by Hoeffding", "1.26", truncated(hoeffding, 4), "reproduced (printed rounded up)")
+    yield Number("Listing 1", "radius by Hoeffding", "1.26", truncated(hoeffding, 4), _rounded(hoeffding, "1.26"))
     clopper = radius_below(clopper_pearson_below(N, N, ALPHA), HALF)
-    yield Number("Section 4", "radius by Clopper–Pearson", "1.9", truncated(clopper, 4), "reproduced")
+    yield Number("Section 4", "radius by Clopper–Pearson", "1.9", truncated(clopper, 4), _rounded(clopper, "1.9"))
     yield Number(
         "Section 4",
         "from 200/255 every level is covered",
         "yes",
-        f"largest distance {200 / 255:.4f} < {truncated(clopper, 4)}",
-        "reproduced",
+        f"largest distance {200 / 255:.4f}, radius {truncated(clopper, 4)}",
+        _judged(Fraction(clopper) > Fraction(200, 255)),
     )
     exact = {dtype: truncated(_grid_radius(dtype), 4) for dtype in ("float64", "float32")}
     yield Number(
@@ -65,9 +67,15 @@ def _listing1(n: int) -> Iterator[Number]:
         "sound radius at 210/255, with infinitely many copies",
         "0.6",
         f"{exact['float64']} (f in float64), {exact['float32']} (float32)",
-        "reproduced in float64; in float32 f has another smoothed value",
+        f"{_rounded(_grid_radius('float64'), '0.6')} in float64; in float32 f has another smoothed value",
     )
-    yield Number("Section 5", "distance of 210/255 and 0", "0.82", decimal_below(Fraction(210, 255), 4), "reproduced")
+    yield Number(
+        "Section 5",
+        "distance of 210/255 and 0",
+        "0.82",
+        decimal_below(Fraction(210, 255), 4),
+        _rounded(210 / 255, "0.82"),
+    )
 
 
 def _share(dtype: str, level: int, n: int) -> float:
@@ -91,10 +99,14 @@ def _grid_radius(dtype: str) -> float:
 
 def _image() -> Iterator[Number]:
     radius = radius_below(clopper_pearson_below(N, N, ALPHA), ONE)
+    yield Number("Section 4.1", "radius of G_a, σ = 1", "3.8115", truncated(radius, 6), _rounded(radius, "3.8115"))
     yield Number(
-        "Section 4.1", "radius of G_a, σ = 1", "3.8115", truncated(radius, 6), "reproduced (printed rounded up)"
+        "Section 4.1",
+        "‖a − a′‖ for 512 pixels",
+        "< 0.09",
+        f"{math.sqrt(512) / 255:.4f}",
+        _judged(512 < (0.09 * 255) ** 2),
     )
-    yield Number("Section 4.1", "‖a − a′‖ for 512 pixels", "< 0.09", f"{math.sqrt(512) / 255:.4f}", "reproduced")
     images = enough_ink(load_images(None)[0])[:200]
     for dtype in ("float32", "float64", "float16"):
         largest = max(_hits_at_other(image, dtype) for image in images)
@@ -118,7 +130,7 @@ def _proposition() -> Iterator[Number]:
     copies = _least(lambda n: radius_below(clopper_pearson_below(n, n, ALPHA), ONE) >= 3, 1000, 100_000)
     yield Number("Proposition 4.1", "copies for radius 3, all votes right", "not stated", str(copies), "computed")
     norm = math.sqrt(240**2 + 3071) / 255
-    yield Number("Proposition 4.1", "‖p‖ of the universal perturbation", "≤ 1", f"{norm:.4f}", "reproduced")
+    yield Number("Proposition 4.1", "‖p‖ of the universal perturbation", "≤ 1", f"{norm:.4f}", _judged(norm <= 1))
 
 
 def _least(enough: Any, low: int, high: int) -> int:
@@ -129,6 +141,18 @@ def _least(enough: Any, low: int, high: int) -> int:
     return high
 
 
+def _judged(holds: bool) -> str:
+    return "reproduced" if holds else "contradicted"
+
+
+def _rounded(found: float, stated: str) -> str:
+    """Whether the paper's decimal is what was found, rounded to as many digits; and whether that claims too much."""
+    digits = len(stated.split(".")[1])
+    if f"{found:.{digits}f}" != stated:
+        return "contradicted"
+    return "reproduced (printed rounded up)" if Fraction(stated) > Fraction(found) else "reproduced"
+
+
 def _enough(needed: int, stated: int) -> str:
     return "reproduced: the stated number is enough" if needed <= stated else "contradicted: more are needed"
 
@@ -136,24 +160,34 @@ def _enough(needed: int, stated: int) -> str:
 def _revisions(n: int) -> Iterator[Number]:
     for size, stated in ((3072, "0.997"), (150_528, "0.86")):
         power = (1 - 1e-6) ** size
-        yield Number("Section 4.3", f"(1 − 10⁻⁶)^{size} (printed as 1 − 10⁶)", stated, f"{power:.4f}", "reproduced")
+        yield Number(
+            "Section 4.3", f"(1 − 10⁻⁶)^{size} (printed as 1 − 10⁶)", stated, f"{power:.4f}", _rounded(power, stated)
+        )
     for loss in losses():
-        if loss.paper:
-            single = loss.precision == "float32"
-            judged = "contradicted: a guard that covers the rounding is 240 times as wide" if single else "reproduced"
-            what = f"copies kept by a guard band, {loss.images}, {loss.precision}"
-            yield Number("Section 4.3", what, loss.paper, f"{loss.kept:.3g}", judged)
+        what = f"copies kept by a guard band, {loss.images}, {loss.precision}"
+        kept = truncated(loss.kept, 3) if loss.kept > 1e-3 else f"< {max(loss.kept, 1e-15) * 10:.0e}"
+        yield Number("Section 4.3", what, loss.paper or "not stated", kept, _guard(loss))
     for precision in ("single", "double", "half"):
         found = measure(precision, n)
-        judged = (
-            "reproduced" if found.claim else "contradicted" if found.claim is False else "not decided by these draws"
-        )
-        text = f"{found.bounds(found.worst_level)[1]:.5f} at most, level {found.worst_level}"
-        yield Number("Section 4.2", f"overlap for a ≥ 5/255, {precision} precision", "< 0.99", text, judged)
+        low, high = found.bounds(found.worst_level)
+        text = f"≥ {truncated(low, 5)}" if found.claim is False else f"≤ {raised(high, 5)}"
+        judged = "not decided by these draws" if found.claim is None else _judged(found.claim)
+        what = f"overlap for a ≥ 5/255, {precision} precision, worst level {found.worst_level}"
+        yield Number("Section 4.2", what, "< 0.99", text, judged)
         if precision == "single":
+            image = found.image_at_worst
             yield Number(
-                "Section 4.2", "the same for 1536 pixels", "2·10⁻⁷", f"{found.image_at_worst:.1e}", "reproduced"
+                "Section 4.2", "the same for 1536 pixels, at most", "2·10⁻⁷", f"{image:.1e}", _judged(image < 2e-7)
             )
+
+
+def _guard(loss: Loss) -> str:
+    """The paper's share, or its "the problem will persist", against the computed one."""
+    if not loss.paper:
+        return "computed"
+    if loss.precision == "float16":
+        return _judged(loss.kept < 0.5)
+    return "reproduced" if loss.kept >= float(loss.paper) else "contradicted: a guard that covers the rounding is wider"
 
 
 def markdown(numbers: Iterator[Number]) -> str:

@@ -36,7 +36,7 @@ def trial(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int =
     """Certify a, then establish the class of a′; the latter at α divided by the number of points that were tried.
 
     FALSE (point) means: the radius at a exceeds the exact distance, and a′ has another label with confidence
-    1 − α/tried. Then both cannot be true, except with probability 2α.
+    1 − α/tried. A sound certifier gets it with probability α + α/tried at most.
     """
     try:
         first = certifier.certify(pair.make, pair.classes, pair.a, task)

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..certificate import Certificate
+from ..exact import breakpoint_floor
 from ..exact.balls import ball, precision
 from ..exact.binomial import tail
 from ..smoother import Smoother
@@ -19,11 +20,6 @@ def rate(false: int, runs: int, alpha: Fraction) -> Finding:
     """FALSE (rate) if so many false certificates or more have probability < 10⁻⁶ where each is false with α."""
     with precision(256):
         return Finding.FALSE_RATE if tail(false, runs, alpha) < ball(Fraction(1, 10**6)) else Finding.HOLDS
-
-
-def worse(first: Finding, second: Finding) -> Finding:
-    """The one that is bad, if any is."""
-    return first if first.bad else second
 
 
 def least_hits(n: int, p: Fraction, alpha: Fraction, low: int = 0, high: int | None = None) -> int:
@@ -53,3 +49,12 @@ def certificates(runs: int, n: int, alpha: Fraction, level: int) -> Iterator[Cer
             seed=secrets.token_bytes(32),
             nonce=secrets.token_bytes(32),
         )
+
+
+def exceeding(runs: int, n: int, alpha: Fraction, level: int) -> int:
+    """In how many real runs of ours p_lower > p, for the class that selection chose; class 1 has 1 − B_{level − 1}."""
+    scale = 1 << 128
+    below = breakpoint_floor(Fraction(1, 2), 255, level - 1, 128)
+    p = (Fraction(below, scale), Fraction(scale - below - 1, scale))  # both rounded down: nothing is counted too little
+    found = certificates(runs, n, alpha, level)
+    return sum(Fraction(certificate.p_lower) > p[certificate.selection.top] for certificate in found)

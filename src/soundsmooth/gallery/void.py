@@ -29,7 +29,7 @@ def void(entry: str, certifier: Certifier, certified: Asked, deployed: Asked, no
     pair = Pair(certified.make, certified.x, deployed.x)
     finding = judge(first, second, pair.squared)
     finding = Finding.VOID if finding is Finding.FALSE_POINT else finding
-    said = f"{note}: certified as {first.label}, yet the answer is {second.label}"
+    said = f"{note}: certified as {first.label}, yet the answer is {second.label}" if finding is Finding.VOID else note
     return Trial(entry, certifier.name, finding, first.radius, pair.distance, (first.counts, second.counts), said)
 
 

@@ -1,6 +1,6 @@
 """A base classifier with a memory: it is not one function, so a certificate for it says nothing about tomorrow.
 
-One counts its rows: class 0 while it is being certified, class 1 for ever after. The other answers by the mean of all
+One counts its rows: class 0 for the first million, class 1 for ever after. The other answers by the mean of all
 that it has ever seen: it is certified at a white pixel, then serves black ones, and from then on calls the white one
 black. Both do the same at batch size 1. A certifier that wants proof of no memory refuses them.
 """
@@ -19,6 +19,7 @@ from ..void import Asked, proving, void
 
 CLAIM = "f counts its rows, or keeps a running mean: certified at a, deployed at the same a with another answer"
 SIGMA = Fraction(1, 2)
+LIMIT = 10**6
 
 
 class Counter:
@@ -64,8 +65,9 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     rows = task.n + min(task.n0, task.n)
     later = replace(task, n=min(task.n, 1000))
     for certifier in proving(certifiers):
-        counter = same(Counter(rows))
-        yield void("counter", certifier, Asked(counter, white, task), Asked(counter, white, later), "counts its rows")
+        counter, limit = Counter(max(LIMIT, rows)), max(LIMIT, rows)
+        after = Asked(same(counter, np.zeros((limit, 1))), white, later)
+        yield void("counter", certifier, Asked(same(counter), white, task), after, f"counts its rows, {limit} served")
     for certifier in proving(certifiers):
         mean, black = RunningMean(), np.zeros((3 * rows, 1))
         after = Asked(same(mean, black), white, later)

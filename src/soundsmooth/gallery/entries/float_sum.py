@@ -48,4 +48,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(member, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in certifiers:
-            yield trial("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000))
+            yield trial("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)

@@ -60,4 +60,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(float32_away, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in [MixedPrecision(), *certifiers]:
-            yield trial("sampler", certifier, pair, Task(SIGMA, options.n or 100_000))
+            yield trial("sampler", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
