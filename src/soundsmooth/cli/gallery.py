@@ -57,6 +57,8 @@ def print_numbers(n: int | None) -> None:
 
 def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
     for name in names:
+        if name == "art" and name not in known:
+            raise ValueError("art is not installed: pip install adversarial-robustness-toolbox packaging statsmodels")
         if name not in known:
             raise ValueError(f"there is no {what} {name!r}; there are {', '.join(known)}")
     return {name: known[name] for name in names} if names else known
