@@ -61,13 +61,13 @@ def _listing1(n: int) -> Iterator[Number]:
         f"largest distance {200 / 255:.4f}, radius {truncated(clopper, 4)}",
         _judged(Fraction(clopper) > Fraction(200, 255)),
     )
-    exact = {dtype: truncated(_grid_radius(dtype), 4) for dtype in ("float64", "float32")}
+    exact = {dtype: _grid_radius(dtype) for dtype in ("float64", "float32")}
     yield Number(
         "Section 5",
         "sound radius at 210/255, with infinitely many copies",
         "0.6",
-        f"{exact['float64']} (f in float64), {exact['float32']} (float32)",
-        f"{_rounded(_grid_radius('float64'), '0.6')} in float64; in float32 f has another smoothed value",
+        f"{truncated(exact['float64'], 4)} (f in float64), {truncated(exact['float32'], 4)} (float32)",
+        f"{_rounded(exact['float64'], '0.6')} in float64; in float32 f has another smoothed value",
     )
     yield Number(
         "Section 5",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, values
+from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
 from ..entry import Options
 from ..images import load_images
 from ..points import Pair, trial
@@ -50,7 +50,7 @@ def reachable_from_any(members: Array) -> MakeScores:
             hit = np.zeros(len(x), bool)
             for a in known:
                 hit[survivors(x, a)] = True
-            return np.stack([~hit, hit], axis=1).astype(np.float32)
+            return one_hot(hit)
 
         return scores
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...grid import IMAGES
-from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task
+from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task, one_hot
 from ..entry import Options
 from ..points import Pair, judge
 from ..trial import Finding, Trial
@@ -32,7 +32,7 @@ def half_space(dtype: np.dtype[Any]) -> Scores:
 
     def scores(batch: Array) -> Array:
         above = batch.reshape(len(batch), -1)[:, 0] > threshold
-        return np.stack([~above, above], axis=1).astype(np.float32)
+        return one_hot(above)
 
     return scores
 

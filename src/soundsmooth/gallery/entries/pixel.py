@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, values
+from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
 from ..entry import Options
 from ..images import load_images
 from ..points import Pair, trial
@@ -32,7 +32,7 @@ def pixel_reachable_from(level: int, position: int) -> MakeScores:
         def scores(batch: Array) -> Array:
             x = batch.reshape(len(batch), -1)[:, position]
             hit = (x - a) + a == x
-            return np.stack([~hit, hit], axis=1).astype(np.float32)
+            return one_hot(hit)
 
         return scores
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...exact import clopper_pearson_below, radius_below
-from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, values
+from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, one_hot, values
 from ..entry import Options
 from ..images import load_images
 from ..membership import Memory
@@ -42,7 +42,7 @@ def classifier(zeros: Array, ones: Array) -> MakeScores:
             one = memory1.owners(batch) >= 0
             bright = np.flatnonzero(~one & (batch.reshape(len(batch), -1)[:, 0] > threshold))
             one[bright] = memory0.owners(batch[bright]) < 0
-            return np.stack([~one, one], axis=1).astype(np.float32)
+            return one_hot(one)
 
         return scores
 
