@@ -243,7 +243,7 @@ def test_streams_are_the_indices_in_the_data_set() -> None:
     smooth = ss.Smoother(brightness, "0.5")
     for certificate, x in zip(run("fresh"), three_images().levels, strict=True):
         key = secret("s").key(certificate.promise)
-        noise = FreshNoise(smooth.smoothing.sampler, key, certificate.index)
+        noise = FreshNoise(smooth.smoothing.workers[0].sampler, key, certificate.index)
         voting = Voting(smooth.smoothing.model, 100, {})
         assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, 100)
         assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
@@ -381,7 +381,7 @@ def test_prediction_draws_from_the_same_law_with_its_own_bits() -> None:
     seen = Recorder()
     smooth = ss.Smoother(seen, "0.5", batch_size=50, threads=1)
     key = bytes.fromhex(smooth.predict(IMAGE, n=50).key)
-    expected = smooth.smoothing.sampler.noisy(Keystream(key, Purpose.PREDICTION, 0), IMAGE, 0, 50).values
+    expected = smooth.smoothing.workers[0].sampler.noisy(Keystream(key, Purpose.PREDICTION, 0), IMAGE, 0, 50).values
     assert np.array_equal(np.concatenate(seen.batches), expected)
 
 

@@ -7,11 +7,9 @@ paper calls Failure does not exist here, because the noise is exact (docs/noise.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from .arrays import concatenate, histogram, private_copy
 from .exact import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -21,7 +19,7 @@ from .exact import (
     radius_below,
     radius_two_below,
 )
-from .grid import Floats, Levels
+from .grid import Levels
 from .models import NOBODY, Model, Votes
 from .noise import Noisy, Purpose
 from .noise.sources import Source
@@ -73,6 +71,10 @@ class Voting:
     batch: int
     flags: Mapping[str, str]
 
+    def batch_for(self, n: int) -> int:
+        """A sample smaller than a batch is one batch of its own size, if the model can run that."""
+        return self.batch if self.model.batch else min(self.batch, n)
+
 
 def certify(
     voting: Voting, noise: Source, x: Levels, sigma: Fraction, settings: Settings, progress: Progress = lambda _: None
@@ -82,20 +84,31 @@ def certify(
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
     classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
     """
-    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress)
-    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress)
+    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress).counts()
+    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress).counts()
     return verdict(counts0, counts, sigma, settings), counts0, counts
 
 
 def sample_under_noise(
     voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
-) -> Counts:
-    """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
-    tally = Tally()
-    for block in blocks(n, voting.batch, x.size):
-        tally.add(votes_of(voting, noise.noisy(purpose, x, block.first, block.copies)), block.keep)
+) -> "Poll":
+    """The paper's SampleUnderNoise: the votes of n noisy copies of x, which a GPU may still be casting."""
+    poll = Poll(lambda: sample_under_noise(voting, Sure(noise), x, purpose, n))
+    for block in blocks(n, voting.batch_for(n), x.size):
+        noisy = noise.noisy(purpose, x, block.first, block.copies)
+        poll.add(votes_of(voting, noisy, voting.batch_for(n)), block.keep, noisy.doubt)
         progress(block.keep)
-    return tally.counts()
+    return poll
+
+
+@dataclass(frozen=True)
+class Sure:
+    """A source that leaves no doubt: what the GPU cannot decide is made by the CPU."""
+
+    noise: Source
+
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int, sure: bool = True) -> Noisy:
+        return self.noise.noisy(purpose, x, first, copies, sure=True)
 
 
 class Block(NamedTuple):
@@ -115,42 +128,55 @@ def blocks(n: int, batch: int, dimension: int) -> Iterator[Block]:
         yield Block(first, -(-keep // batch) * batch, keep)
 
 
-def votes_of(voting: Voting, noisy: Noisy) -> Votes:
-    """The votes of noisy copies, batch by batch, each batch of the same shape.
-
-    The model gets a private copy of its batch. A lost copy votes for nobody.
-    """
-    parts = [_vote(voting, noisy.values[i : i + voting.batch]) for i in range(0, len(noisy.values), voting.batch)]
-    labels, classes = np.concatenate([part.labels for part in parts]), {part.classes for part in parts}
+def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
+    """The votes of noisy copies, batch by batch, each batch of the same shape. A lost copy votes for nobody."""
+    parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
+    classes = {part.classes for part in parts}
     if len(classes) > 1:
         raise ValueError(f"the model's number of classes changes between batches: {sorted(classes)}")
-    labels[list(noisy.lost)] = NOBODY
+    labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
+    if noisy.lost:
+        labels[list(noisy.lost)] = NOBODY
     return Votes(labels, *classes)
 
 
-def _vote(voting: Voting, values: Floats) -> Votes:
+def _batches(values: Any, batch: int) -> Iterator[Any]:
+    """Each batch in memory of its own, so that the model has no way to rows that have not voted yet."""
+    if len(values) == batch:
+        yield values
+    else:
+        for i in range(0, len(values), batch):
+            yield private_copy(values[i : i + batch])
+
+
+def _vote(voting: Voting, values: Any) -> Votes:
     if voting.model.flags() != voting.flags:
         raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
-    return voting.model.vote(values.copy())  # its own memory: no way to rows that have not voted yet
+    return voting.model.vote(values)
 
 
-class Tally:
-    """Counts votes, block by block."""
+class Poll:
+    """Counts votes, block by block, on the device where they are cast; waits for it only when asked for the counts."""
 
-    def __init__(self) -> None:
-        self._counts: npt.NDArray[np.int64] | None = None  # nobody first, then the classes
+    def __init__(self, again: "Callable[[], Poll]") -> None:
+        self._again = again
+        self._counts: Any = None  # nobody first, then the classes
+        self._doubts: list[Any] = []
 
-    def add(self, votes: Votes, keep: int) -> None:
+    def add(self, votes: Votes, keep: int, doubt: Any = None) -> None:
         """Count the first `keep` votes; the rest filled up the last batch and are dropped."""
-        counts = np.bincount(votes.labels[:keep] - NOBODY, minlength=votes.classes + 1)
-        if self._counts is None:
-            self._counts = np.zeros(votes.classes + 1, np.int64)
-        if len(counts) != len(self._counts):
+        counts = histogram(votes.labels[:keep], votes.classes)
+        if self._counts is not None and len(counts) != len(self._counts):
             raise ValueError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
-        self._counts += counts
+        self._counts = counts if self._counts is None else self._counts + counts
+        if doubt is not None:
+            self._doubts.append(doubt)
 
     def counts(self) -> Counts:
+        """The counts; if some noise was in doubt, those of the same noise made once more, without doubt."""
         assert self._counts is not None, "no votes were counted"
+        if self._doubts and int(sum(self._doubts)):
+            return self._again().counts()
         nobody, *classes = self._counts.tolist()
         return Counts(tuple(classes), nobody)
 
@@ -193,7 +219,7 @@ def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -
     Guarantee: a label other than the smoothed classifier's own is returned with probability at most α. (The
     two-sided exact binomial test between the two most frequent; "nobody" is ranked as a class and never wins.)
     """
-    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n)
+    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n).counts()
     label = counts.top
     hits, others = counts.classes[label], counts.most_among_others(label)
     won = hits > others and fair_coin_rejected(hits, others, alpha)

@@ -4,15 +4,33 @@ import importlib.metadata
 import os
 import platform
 import sys
+from dataclasses import dataclass
 from functools import cache
 
 ALWAYS = ("soundsmooth", "numpy", "python-flint", "cryptography")
 IF_USED = ("onnx", "onnxruntime", "torch", "triton")
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a model reads its batches, if not in the memory of the processor as float32."""
+
+    device: str
+    """As torch writes it: cuda:0."""
+    precision: str = "float32"
+    """float32, bfloat16 or float16."""
+    channels_last: bool = False
+
+
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus() -> int:
+    """The GPUs that torch can use; 0 where it was never imported."""
+    torch = sys.modules.get("torch")
+    return 0 if torch is None else int(torch.cuda.device_count())
 
 
 def memory() -> int | None:
@@ -31,7 +49,13 @@ def memory() -> int | None:
 def check_memory(needed: int, what: str, advice: str) -> None:
     """A ValueError, before anything is allocated, for what cannot fit."""
     there = memory()
-    if there is not None and needed > there:
+    if there is not None:
+        refuse_beyond(there, needed, what, advice)
+
+
+def refuse_beyond(there: int, needed: int, what: str, advice: str) -> None:
+    """A ValueError if more bytes are needed than are there."""
+    if needed > there:
         raise ValueError(f"{what} needs {needed / 2**30:.1f} GiB, but {there / 2**30:.1f} GiB are free; {advice}")
 
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from .certificate import Certificate, Prediction
 from .exact import Rational, positive
 from .grid import IMAGES, Grid
+from .machine import gpus
 from .models import Model, model_of
-from .noise import Sampler, law
+from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
 from .settings import integer, settings
@@ -47,7 +48,9 @@ class Smoother:
         device: str | None = None,
         dtype: str | None = None,
         channels_last: bool = False,
+        compile: str = "none",
         threads: int | None = None,
+        workers: int | None = None,
         weights: str | Path | None = None,
         independence: str = "auto",
     ) -> None:
@@ -55,17 +58,18 @@ class Smoother:
             warnings.warn(
                 f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=2
             )
-        sampler = Sampler(law(sigma, k, grid), threads)
         base: Model = model_of(
             model,
             device=device,
             dtype=dtype,
             channels_last=channels_last,
+            compile=compile,
             threads=threads,
             independence=independence,
             weights=weights,
         )
-        self.smoothing = Smoothing.of(base, sampler, batch_size)
+        many = gpus() if base.place is not None and device in (None, "cuda") else 1
+        self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers or many)
 
     def certify(
         self,

@@ -16,6 +16,7 @@ EXEMPT = {
     "soundsmooth.exact.balls.precision",
     "soundsmooth.noise.keystream.Purpose",
     "soundsmooth.noise.keystream.check_room",
+    "soundsmooth.noise.log_guide.CrowdedError",
     "soundsmooth.noise.law.Law",
     "soundsmooth.noise.law.law",
     "soundsmooth.noise.sampler.Bits",
@@ -25,7 +26,16 @@ EXEMPT = {
     "soundsmooth.noise.sources.check_shared_memory",
 }
 #: Methods that sample or bound.
-METHODS = ["Sampler.noise", "Sampler.noisy", "Sampler.add", "Law.breakpoints", "Law.breakpoint"]
+METHODS = [
+    "Sampler.noise",
+    "Sampler.noisy",
+    "Sampler.add",
+    "GpuSampler.noise",
+    "GpuSampler.noisy",
+    "GpuSampler.add",
+    "Law.breakpoints",
+    "Law.breakpoint",
+]
 
 
 def modules(package: ModuleType) -> list[ModuleType]:

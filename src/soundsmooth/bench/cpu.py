@@ -18,7 +18,7 @@ from ..noise.law import Law
 from ..noise.tables import build_tables
 from ..promise import Inputs, secret
 from ..runs.data import read_npz
-from ..runs.engine import Smoothing, certify_inputs
+from ..runs.engine import CPU_BATCH, Smoothing, certify_inputs
 from ..settings import settings
 from ..unsound import UnsoundStandard
 from .pairs import Ratio, compare, milliseconds
@@ -76,7 +76,7 @@ def sound_against_standard(torch: Any) -> Ratio:
     """Time of our certification, fresh noise, over that of Algorithm 1 with torch's noise: same model, n and batch."""
     sigma = Fraction(1, 4)
     model = OnnxModel(embedded.MODELS[sigma])
-    smoothing = Smoothing.of(model, Sampler(law(sigma)), None)
+    smoothing = Smoothing.of(model, law(sigma))
     images = read_npz(embedded.IMAGES, IMAGES, limit=1)
     chosen = settings(n=COPIES)
     image = torch.from_numpy(IMAGES.values(images.levels[0]))
@@ -86,7 +86,7 @@ def sound_against_standard(torch: Any) -> Ratio:
         torch,
         lambda: compare(
             lambda: _certify(smoothing, images, chosen),
-            lambda: standard.certify(image, n0=chosen.n0, n=chosen.n, batch_size=smoothing.batch),
+            lambda: standard.certify(image, n0=chosen.n0, n=chosen.n, batch_size=CPU_BATCH),
             seconds=240,
         ),
     )

@@ -210,8 +210,8 @@ def exact_noise(sigma: Fraction, k: int) -> Callable[[Array, Purpose, int, int],
     sampler, key = Sampler(law(sigma, k)), secrets.token_bytes(32)
 
     def draw(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
-        noise = sampler.noise(Keystream(key, purpose, 0), first, copies, x.size)
-        return noise.levels.reshape(copies, *x.shape)
+        noise: Array = sampler.noise(Keystream(key, purpose, 0), first, copies, x.size).levels
+        return noise.reshape(copies, *x.shape)
 
     return draw
 

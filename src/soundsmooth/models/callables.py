@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats
+from ..machine import Place
 from .protocol import Identity, Votes, check_independence, votes
 
 Scores = Callable[[Floats], npt.ArrayLike]
@@ -22,6 +23,7 @@ class CallableModel:
 
     batch: int | None = None
     shape: tuple[int, ...] | None = None
+    place: Place | None = None
 
     def __init__(self, scores: Scores, independence: str = "auto") -> None:
         check_independence(independence, "a Python callable")
@@ -30,6 +32,15 @@ class CallableModel:
 
     def identity(self) -> Identity:
         return self._identity
+
+    def changed(self) -> bool:
+        return False  # of a function, only what was there at first can be seen
+
+    def replica(self, number: int) -> "CallableModel":
+        raise ValueError("a Python function may not bear several threads; leave out workers")
+
+    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
+        return wanted
 
     def flags(self) -> dict[str, str]:
         return {}

@@ -20,6 +20,7 @@ def model_of(
     device: str | None = None,
     dtype: str | None = None,
     channels_last: bool = False,
+    compile: str = "none",
     threads: int | None = None,
     independence: str = "auto",
     weights: str | Path | None = None,
@@ -32,9 +33,10 @@ def model_of(
         _refuse_pickle(Path(source))
         if Path(source).suffix.lower() != ".onnx":
             raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
-        if weights is not None or channels_last or precision_name(dtype) != "float32":
+        if weights is not None or channels_last or precision_name(dtype) != "float32" or compile != "none":
             raise ValueError(
-                "an ONNX file holds its weights, layout and precision: leave weights, channels-last and dtype out"
+                "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and "
+                "compile out"
             )
         return OnnxModel(source, device, threads, independence)
     if isinstance(source, str):
@@ -43,10 +45,10 @@ def model_of(
     if weights is not None:
         raise ValueError('weights go with a "package.module:factory" model only')
     if is_torch_module(source):
-        return TorchModel(source, device, dtype, channels_last, threads, independence)  # type: ignore[arg-type]
+        return TorchModel(source, device, dtype, channels_last, threads, independence, compile)  # type: ignore[arg-type]
     if callable(source):
-        if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last:
-            raise ValueError("a callable gets float32 batches in NumPy; device, dtype and layout are its own affair")
+        if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last or compile != "none":
+            raise ValueError("a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair")
         return CallableModel(source, independence)
     raise ValueError(
         f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"

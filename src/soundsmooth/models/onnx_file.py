@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats
-from ..machine import cores
+from ..machine import Place, cores
 from .protocol import Identity, Votes, check_independence, first_line, votes
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ MOST_BYTES = (1 << 31) - 1
 
 class OnnxModel:
     """A graph with one float input [batch, …] and scores [batch, classes] as its first output."""
+
+    place: Place | None = None
 
     def __init__(
         self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
@@ -44,6 +46,15 @@ class OnnxModel:
 
     def identity(self) -> Identity:
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags())
+
+    def changed(self) -> bool:
+        return False  # the session was made from the bytes of the digest, and nothing can reach it
+
+    def replica(self, number: int) -> "OnnxModel":
+        return self  # a session may run in several threads at once
+
+    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
+        return wanted
 
     def flags(self) -> dict[str, str]:
         return self._flags

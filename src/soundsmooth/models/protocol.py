@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..grid import Floats
+from ..machine import Place
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
@@ -17,7 +17,8 @@ KINDS = ("onnx", "torch", "callable")
 class Votes(NamedTuple):
     """One label per row (or NOBODY), and how many classes there are to vote for."""
 
-    labels: npt.NDArray[np.int64]
+    labels: Any
+    """int64, in NumPy or on the device of the model."""
     classes: int
 
 
@@ -44,13 +45,26 @@ class Model(Protocol):
     shape: tuple[int, ...] | None
     """The input shape it declares, batch axis left out, if it declares one."""
 
+    @property
+    def place(self) -> Place | None:
+        """Where it reads its batches; None for float32 in NumPy."""
+
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
+
+    def changed(self) -> bool:
+        """Whether `identity` would differ from what it was at first; cheap, and asked after every input."""
+
+    def replica(self, number: int) -> "Model":
+        """The same model for another thread, on another GPU if it lives on one; a ValueError if that cannot be."""
+
+    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
+        """The largest batch that fits into memory, at most `wanted`."""
 
     def flags(self) -> Mapping[str, str]:
         """What else decides which kernels run; cheap, and asserted with every batch."""
 
-    def vote(self, values: Floats) -> Votes:
+    def vote(self, values: Any) -> Votes:
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
 
 

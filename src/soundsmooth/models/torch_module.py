@@ -2,12 +2,12 @@
 
 import copy
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..grid import Floats
+from ..machine import Place
 from .callables import code_digest
+from .compiled import forward_of
 from .protocol import NOBODY, Identity, Votes, check_independence, check_scores, first_line
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class TorchModel:
         channels_last: bool = False,
         threads: int | None = None,
         independence: str = "auto",
+        compilation: str = "none",
     ) -> None:
         import torch
 
@@ -50,7 +51,7 @@ class TorchModel:
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _device_named(device) if device else _device_of(module)
+        self._device = _numbered(_device_named(device) if device else _device_of(module))
         self._channels_last = channels_last
         try:
             private = copy.deepcopy(module)
@@ -66,37 +67,99 @@ class TorchModel:
                 f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
             ) from error
 
+        self._compilation = compilation
+        self._forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
+        self._sha256 = self._digest()
+        self._weights = Snapshot(self._module)
+
+    @property
+    def place(self) -> Place | None:
+        """On a GPU the noise is made there, in the model's own precision and layout."""
+        if self._device.type != "cuda":
+            return None
+        return Place(str(self._device), self._precision, self._channels_last)
 
     def identity(self) -> Identity:
         return Identity(
             "torch",
-            self._digest(),
+            self._sha256,
             precision=self._precision,
             device=self._device_kind(),
             flags=self.flags(),
         )
 
-    def vote(self, values: Floats) -> Votes:
+    def changed(self) -> bool:
+        return self._weights.changed() and self._digest() != self._sha256
+
+    def replica(self, number: int) -> "TorchModel":
+        """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
+        device = f"cuda:{number}" if self._device.type == "cuda" else str(self._device)
+        other = TorchModel(self._module, device, self._precision, self._channels_last, compilation=self._compilation)
+        if other.identity() != self.identity():
+            raise ValueError(
+                f"{other.identity().device} and {self.identity().device} are different kinds of device; "
+                "choose one GPU: --device cuda:0"
+            )
+        return other
+
+    def vote(self, values: Any) -> Votes:
         torch = self._torch
         self._check_eval()
         with torch.inference_mode():
-            batch = torch.from_numpy(values).to(self._device, self._dtype)
-            if self._channels_last and batch.dim() == 4:
-                batch = batch.contiguous(memory_format=torch.channels_last)
+            batch = self._batch(values)
             scores = self._run(batch)
             if not isinstance(scores, torch.Tensor):
                 raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
-            labels[scores.isnan().any(dim=1)] = NOBODY
-        return Votes(labels.cpu().numpy().astype(np.int64), scores.shape[1])
+            labels = torch.where(scores.isnan().any(dim=1), NOBODY, labels)
+        return Votes(labels if self._device.type == "cuda" else labels.numpy(), scores.shape[1])
+
+    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
+        """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
+        if self._device.type != "cuda":
+            return wanted
+        parts = 1
+        while not self._fits((-(-wanted // parts), *shape)):
+            parts *= 2
+            if parts > wanted:
+                raise ValueError(f"not even one input of shape {list(shape)} fits into the memory of {self._device}")
+        return -(-wanted // parts)
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        torch = self._torch
+        try:
+            with torch.inference_mode():
+                layout = torch.channels_last if self._channels_last and len(shape) == 4 else torch.contiguous_format
+                batches = [
+                    torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
+                    for _ in range(2)
+                ]
+                self._module(batches[0])
+                torch.cuda.synchronize(self._device)
+                return True
+        except torch.cuda.OutOfMemoryError:
+            return False
+        except RuntimeError as error:
+            raise ValueError(f"the model failed on a batch of shape {list(shape)}: {first_line(error)}") from error
+        finally:
+            torch.cuda.empty_cache()
+
+    def _batch(self, values: Any) -> "torch.Tensor":
+        """The batch on the device, in the precision and layout that were promised."""
+        torch = self._torch
+        given = values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
+        batch = given.to(self._device, self._dtype)
+        if self._channels_last and batch.dim() == 4:
+            batch = batch.contiguous(memory_format=torch.channels_last)
+        return batch  # type: ignore[no-any-return]
 
     def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
         try:
-            return self._module(batch)  # type: ignore[no-any-return]
+            return self._forward(batch)  # type: ignore[no-any-return]
         except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
@@ -133,6 +196,7 @@ class TorchModel:
         backends = self._torch.backends
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
+            "compile": self._compilation,
             "threads": str(self._torch.get_num_threads()),
             "matmul": self._torch.get_float32_matmul_precision(),
             "cudnn.tf32": str(backends.cudnn.allow_tf32),
@@ -143,6 +207,44 @@ class TorchModel:
             "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
+
+
+class Snapshot:
+    """All parameters and buffers of a module as they were, to be compared bit for bit in a moment.
+
+    Hashing them takes milliseconds to seconds on a CPU. This compares them where they are, with what they were, and
+    is as exact; a tensor that was replaced by another one counts as changed.
+    """
+
+    def __init__(self, module: "torch.nn.Module") -> None:
+        self._module = module
+        self._at = self._addresses()
+        self._bytes = self._read()
+
+    def changed(self) -> bool:
+        import torch
+
+        if self._addresses() != self._at:
+            return True
+        return not all(torch.equal(now, then) for now, then in zip(self._read(), self._bytes, strict=True))
+
+    def _tensors(self) -> "Iterator[torch.Tensor]":
+        yield from self._module.parameters()
+        yield from self._module.buffers()
+
+    def _addresses(self) -> list[tuple[int, int]]:
+        return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors()]
+
+    def _read(self) -> "list[torch.Tensor]":
+        """One long tensor for each type, since many small comparisons would each wait for the GPU."""
+        import torch
+
+        kinds: dict[torch.dtype, list[torch.Tensor]] = {}
+        for tensor in self._tensors():
+            kinds.setdefault(tensor.dtype, []).append(tensor.detach().reshape(-1))
+        bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # NaN equals itself as bits
+        long = [torch.cat(parts) for parts in kinds.values()]
+        return [part.view(bits.get(part.element_size(), torch.uint8)) for part in long]
 
 
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
@@ -172,6 +274,13 @@ def _device_named(name: str) -> "torch.device":
         return torch.device(name)
     except RuntimeError:
         raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
+
+
+def _numbered(device: "torch.device") -> "torch.device":
+    """`cuda` alone means the first GPU; which one must not change when somebody selects another."""
+    import torch
+
+    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
 
 
 def _device_of(module: "torch.nn.Module") -> "torch.device":

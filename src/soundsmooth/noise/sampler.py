@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import local
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats, Levels
-from ..machine import cores
+from ..machine import check_memory, cores
 from .decide import decide
 from .keystream import Words, check_room
 from .law import Law
@@ -38,16 +38,22 @@ class Noise:
     A lost copy (an element undecided after the last level of bits) holds OPEN there and votes for nobody.
     """
 
-    levels: Levels
+    levels: Any
+    """int16, in NumPy or on a GPU."""
     lost: tuple[int, ...]
+    doubt: Any = None
+    """A flag on the GPU: if it turns out positive, this must be made again with `sure`."""
 
 
 @dataclass(frozen=True)
 class Noisy:
     """Noisy copies of one input as the model sees them; lost copies vote for nobody."""
 
-    values: Floats
+    values: Any
+    """float32 in NumPy, or what the model's place asks for on a GPU."""
     lost: tuple[int, ...]
+    doubt: Any = None
+    """As for `Noise`."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,10 @@ class Sampler:
             raise ValueError(f"threads must be between 1 and {MOST_THREADS}, not {threads}")
         self._pool = ThreadPoolExecutor(self._threads, "noise") if self._threads > 1 else None
 
-    def noise(self, bits: Bits, first: int, copies: int, dimension: int) -> Noise:
+    def noise(self, bits: Bits, first: int, copies: int, dimension: int, sure: bool = True) -> Noise:
         """The noise of the copies first, …, first + copies − 1 of a stream with `dimension` coordinates.
 
-        Guarantee: the one of the class; values in [−reach, reach].
+        Guarantee: the one of the class; values in [−reach, reach]. This sampler is always `sure`.
         """
         check_room(first, copies, dimension)
         out = np.empty((copies, dimension), np.int16)
@@ -96,9 +102,11 @@ class Sampler:
             target = out[piece.rows, piece.columns].reshape(-1)  # contiguous, so this is a view
             return self._levels(bits, piece.first, target)
 
-        return Noise(out, self._run(fill, first, copies, dimension))
+        lost = self._run(fill, first, copies, dimension)
+        out.setflags(write=False)
+        return Noise(out, lost)
 
-    def noisy(self, bits: Bits, x: Levels, first: int, copies: int) -> Noisy:
+    def noisy(self, bits: Bits, x: Levels, first: int, copies: int, sure: bool = True) -> Noisy:
         """Noisy copies of the levels x: clamp(x + T) as float32, in one pass through the cache.
 
         Guarantee: row i is the float32 nearest to the value of clamp(x + T) for copy first + i, in an
@@ -124,6 +132,10 @@ class Sampler:
             return []
 
         return Noisy(self._add(reuse, x, 0, len(noise.levels)).values, noise.lost)
+
+    def check_memory(self, needed: int, what: str, advice: str) -> None:
+        """A ValueError for what does not fit into the memory that noise is made in."""
+        check_memory(needed, what, advice)
 
     def _add(self, draw: Callable[[_Piece, Levels], list[int]], x: Levels, first: int, copies: int) -> Noisy:
         check_room(first, copies, x.size)

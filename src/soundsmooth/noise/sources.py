@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from ..grid import Levels
-from ..machine import check_memory
+from .gpu import AnySampler
 from .keystream import SHARED_STREAM, Keystream, Purpose
-from .sampler import Noise, Noisy, Sampler
+from .sampler import Noise, Noisy
 
 NoiseMode = Literal["fresh", "shared", "batchwise"]
 NOISE_MODES: tuple[NoiseMode, ...] = ("fresh", "shared", "batchwise")
@@ -15,8 +15,8 @@ NOISE_MODES: tuple[NoiseMode, ...] = ("fresh", "shared", "batchwise")
 class Source(Protocol):
     """Noisy copies of an input, by purpose and number of the copy."""
 
-    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
-        """The copies first, …, first + copies − 1, in memory of their own."""
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
+        """The copies first, …, first + copies − 1, in memory of their own; without `sure`, perhaps with a doubt."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class FreshNoise:
     Guarantee: the noise of the specification for (key, purpose, stream).
     """
 
-    sampler: Sampler
+    sampler: AnySampler
     key: bytes
     stream: int
 
-    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
-        return self.sampler.noisy(Keystream(self.key, purpose, self.stream), x, first, copies)
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
+        return self.sampler.noisy(Keystream(self.key, purpose, self.stream), x, first, copies, sure)
 
 
 @dataclass
@@ -43,29 +43,28 @@ class SharedNoise:
     Guarantee: the noise of the specification for (key, purpose, 2⁶⁴ − 1); kept noise is read-only.
     """
 
-    sampler: Sampler
+    sampler: AnySampler
     key: bytes
     keep: int | None = None
     """How many batches are kept: all (None), or only the last few."""
     _kept: dict[tuple[Purpose, int, int, int], Noise] = field(default_factory=dict, repr=False)
 
-    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int) -> Noisy:
-        return self.sampler.add(self._noise(purpose, first, copies, x.size), x)
+    def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
+        return self.sampler.add(self._noise(purpose, first, copies, x.size, sure), x)
 
-    def _noise(self, purpose: Purpose, first: int, copies: int, dimension: int) -> Noise:
+    def _noise(self, purpose: Purpose, first: int, copies: int, dimension: int, sure: bool) -> Noise:
         at = (purpose, first, copies, dimension)
-        if at not in self._kept:
-            noise = self.sampler.noise(Keystream(self.key, purpose, SHARED_STREAM), first, copies, dimension)
-            noise.levels.setflags(write=False)
-            self._kept[at] = noise
+        if at not in self._kept or (sure and self._kept[at].doubt is not None):
+            stream = Keystream(self.key, purpose, SHARED_STREAM)
+            self._kept[at] = self.sampler.noise(stream, first, copies, dimension, sure)
             while self.keep is not None and len(self._kept) > self.keep:
                 del self._kept[next(iter(self._kept))]
         return self._kept[at]
 
 
-def check_shared_memory(copies: int, dimension: int) -> None:
+def check_shared_memory(sampler: AnySampler, copies: int, dimension: int) -> None:
     """Refuse shared noise that cannot be kept in memory, before it is drawn."""
-    check_memory(
+    sampler.check_memory(
         2 * copies * dimension,
         f"keeping the noise of {copies} copies",
         'use noise="batchwise", whose certificates are as valid and which keeps one batch at a time',

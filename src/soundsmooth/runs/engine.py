@@ -2,48 +2,93 @@
 
 import secrets
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 
 from ..certificate import Certificate, Prediction
-from ..certify import Counts, Progress, Tally, Verdict, Voting, blocks, certify, predict, verdict, votes_of
+from ..certify import (
+    Counts,
+    Poll,
+    Progress,
+    Sure,
+    Verdict,
+    Voting,
+    blocks,
+    predict,
+    sample_under_noise,
+    verdict,
+    votes_of,
+)
 from ..exact import Rational, probability
 from ..grid import Levels
-from ..machine import check_memory, environment
+from ..machine import environment
 from ..models import Identity, Model
-from ..noise import Law, Purpose, Sampler
+from ..noise import Law, Purpose
+from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
-from ..noise.sources import FreshNoise, SharedNoise, check_shared_memory
+from ..noise.sources import FreshNoise, SharedNoise, Source, check_shared_memory
 from ..promise import SPEC, Inputs, Promise, Secret
-from ..settings import Settings, copies
+from ..settings import Settings, copies, integer
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
-GPU_BATCH = 1000
+#: On a GPU the batch is the largest that fits, but no larger than this: beyond it nothing is gained.
+GPU_BATCH = 10_000
 #: What one element of a batch costs in our own hands: its value, and the model's copy of it.
 BYTES_PER_ELEMENT = 4 + 4
+MOST_WORKERS = 256
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A copy of the model, and a sampler that makes noise where that copy reads it."""
+
+    model: Model
+    sampler: AnySampler
 
 
 @dataclass(frozen=True)
 class Smoothing:
-    """A smoothed classifier: the base classifier, the sampler of its noise, the fixed size of its batches."""
+    """A smoothed classifier: the law of its noise, who votes, and the size of the batches (None: to be chosen)."""
 
-    model: Model
-    sampler: Sampler
-    batch: int
+    law: Law
+    workers: tuple[Worker, ...]
+    batch: int | None
+    made: str
+    """Where the noise is made, and why there."""
+    _chosen: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, model: Model, sampler: Sampler, batch: int | None) -> "Smoothing":
-        if batch is not None and batch < 1:
+    def of(
+        cls, model: Model, law: Law, batch: int | None = None, threads: int | None = None, workers: int = 1
+    ) -> "Smoothing":
+        if batch is not None and integer(batch, "the batch size") < 1:
             raise ValueError(f"the batch size must be at least 1, not {batch}")
         if model.batch is not None and batch not in (None, model.batch):
             raise ValueError(f"the model's batch axis is fixed at {model.batch}; leave the batch size out")
-        default = CPU_BATCH if model.identity().device == "cpu" else GPU_BATCH
-        return cls(model, sampler, model.batch or batch or default)
+        if not 1 <= integer(workers, "workers") <= MOST_WORKERS:
+            raise ValueError(f"workers must be between 1 and {MOST_WORKERS}, not {workers}")
+        models = [model, *(model.replica(number) for number in range(1, workers))]
+        made = [sampler_at(law, each.place, threads) for each in models]
+        pairs = tuple(Worker(each, sampler) for each, (sampler, _) in zip(models, made, strict=True))
+        return cls(law, pairs, model.batch or batch, made[0][1])
 
     @property
-    def law(self) -> Law:
-        return self.sampler.law
+    def model(self) -> Model:
+        return self.workers[0].model
+
+    def batch_for(self, shape: tuple[int, ...], n: int) -> int:
+        """The batch size, chosen once if it was not given: the largest that fits on a GPU, a small one on a CPU."""
+        if self.batch is not None:
+            return self.batch
+        at = (shape, n)
+        if at not in self._chosen:
+            on_gpu = self.model.place is not None
+            self._chosen[at] = self.model.largest_batch(shape, min(n, GPU_BATCH)) if on_gpu else CPU_BATCH
+        return self._chosen[at]
 
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Refuse, before the first draw, what cannot work."""
@@ -54,8 +99,13 @@ class Smoothing:
             )
         if dimension == 0:
             raise ValueError(f"the image has no pixels: its shape is {list(shape)}")
-        check_room(0, n + self.batch, dimension)
-        check_memory(BYTES_PER_ELEMENT * self.batch * dimension, f"a batch of {self.batch}", "lower the batch size")
+        batch = self.batch_for(shape, n)
+        check_room(0, n + batch, dimension)
+        needed = BYTES_PER_ELEMENT * batch * dimension
+        self.workers[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
+
+    def voting(self, worker: Worker, shape: tuple[int, ...], n: int, identity: Identity) -> Voting:
+        return Voting(worker.model, self.batch_for(shape, n), identity.flags)
 
 
 def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
@@ -87,7 +137,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "alpha": str(settings.alpha),
             "bound": settings.bound,
             "noise": settings.noise,
-            "batch": str(smoothing.batch),
+            "batch": str(smoothing.batch_for(inputs.shape, settings.n)),
             "precision": identity.precision,
             "device": identity.device,
             "flags": _words(f"{name}={value}" for name, value in sorted(identity.flags.items())) or "none",
@@ -108,12 +158,25 @@ def certify_inputs(
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
     identity = smoothing.model.identity()
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    run = _Run(smoothing, identity, inputs, settings, secret, promise, environment())
+    run = _Run(smoothing, identity, inputs, settings, secret, promise, environment() | {"noise": smoothing.made})
     if settings.noise == "batchwise":
         return run.batchwise(progress)
     if settings.noise == "shared":
-        check_shared_memory(settings.n0 + settings.n, dimension)
-    return run.one_by_one(progress)
+        check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
+    if len(smoothing.workers) == 1:
+        places = range(len(inputs.levels))
+        return run.one_by_one(smoothing.workers[0], places, progress)
+    return run.side_by_side(progress)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """An input whose votes are being cast."""
+
+    place: int
+    selection: Poll
+    estimation: Poll
+    start: float
 
 
 @dataclass(frozen=True)
@@ -126,44 +189,128 @@ class _Run:
     promise: Promise
     environment: Mapping[str, str]
 
-    def one_by_one(self, progress: Progress) -> Iterator[Certificate]:
-        """Input by input: fresh noise for each, or the shared noise kept in memory."""
-        key, sampler = self.secret.key(self.promise), self.smoothing.sampler
-        shared = SharedNoise(sampler, key)
-        for place, (index, x) in enumerate(zip(self.inputs.indices, self.inputs.levels, strict=True)):
-            start = time.perf_counter()
-            noise = shared if self.settings.noise == "shared" else FreshNoise(sampler, key, index)
-            found, counts0, counts = certify(self._voting, noise, x, self.smoothing.law.sigma, self.settings, progress)
-            self._check_model()
-            yield self._record(place, found, counts0, counts, time.perf_counter() - start)
+    def one_by_one(self, worker: Worker, places: Iterable[int], progress: Progress) -> Iterator[Certificate]:
+        """Input by input: fresh noise for each, or the shared noise kept in memory.
+
+        A GPU gets the next input's work before the last one's counts are asked for, so that it never waits.
+        """
+        key = self.secret.key(self.promise)
+        shared = SharedNoise(worker.sampler, key)
+        ahead = 0 if worker.model.place is None else 1
+        begun: deque[_Begun] = deque()
+        finished = time.perf_counter()
+        for place in places:
+            noise = (
+                shared
+                if self.settings.noise == "shared"
+                else FreshNoise(worker.sampler, key, self.inputs.indices[place])
+            )
+            try:
+                begun.append(self._begin(worker, noise, place, progress))
+            except Exception:
+                for each in begun:  # what was voted on before is not lost
+                    yield self._finish(worker, each, finished)
+                raise
+            if len(begun) > ahead:
+                yield self._finish(worker, begun.popleft(), finished)
+                finished = time.perf_counter()
+        for each in begun:
+            yield self._finish(worker, each, finished)
+            finished = time.perf_counter()
+
+    def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
+        start, x = time.perf_counter(), self.inputs.levels[place]
+        voting = self._voting(worker)
+        selection = sample_under_noise(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
+        estimation = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
+        return _Begun(place, selection, estimation, start)
+
+    def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
+        counts0, counts = begun.selection.counts(), begun.estimation.counts()
+        self._check_model(worker)
+        found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
+        return self._record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
+
+    def side_by_side(self, progress: Progress) -> Iterator[Certificate]:
+        """All workers at once, each taking the next input; the certificates come in the order of the inputs."""
+        waiting: SimpleQueue[int] = SimpleQueue()
+        for place in range(len(self.inputs.levels)):
+            waiting.put(place)
+        results: SimpleQueue[Certificate | BaseException | None] = SimpleQueue()
+        stop = Event()
+
+        def work(worker: Worker) -> None:
+            try:
+                for record in self.one_by_one(worker, _until(waiting, stop), progress):
+                    results.put(record)
+            except BaseException as error:  # it is raised again where somebody listens
+                stop.set()
+                results.put(error)
+            results.put(None)
+
+        threads = [Thread(target=work, args=(worker,), daemon=True) for worker in self.smoothing.workers]
+        for thread in threads:
+            thread.start()
+        try:
+            yield from self._in_order(results, len(threads))
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _in_order(
+        self, results: "SimpleQueue[Certificate | BaseException | None]", running: int
+    ) -> Iterator[Certificate]:
+        order = {index: place for place, index in enumerate(self.inputs.indices)}
+        ready: dict[int, Certificate] = {}
+        errors: list[BaseException] = []
+        following = 0
+        while running:
+            result = results.get()
+            if result is None:
+                running -= 1
+            elif isinstance(result, BaseException):
+                errors.append(result)
+            else:
+                ready[order[result.index]] = result
+            while following in ready:
+                yield ready.pop(following)
+                following += 1
+        if errors:
+            yield from (ready[place] for place in sorted(ready))  # finished, though not the next in order
+            raise errors[0]
 
     def batchwise(self, progress: Progress) -> Iterator[Certificate]:
         """Batch by batch: each batch of noise meets every input before the next one is made (Appendix A.1)."""
-        start = time.perf_counter()
-        noise = SharedNoise(self.smoothing.sampler, self.secret.key(self.promise), keep=1)
-        counts0 = self._all_votes(noise, Purpose.SELECTION, self.settings.n0, progress)
-        counts = self._all_votes(noise, Purpose.ESTIMATION, self.settings.n, progress)
-        self._check_model()
+        start, worker = time.perf_counter(), self.smoothing.workers[0]
+        noise = SharedNoise(worker.sampler, self.secret.key(self.promise), keep=1)
+        counts0 = self._all_votes(worker, noise, Purpose.SELECTION, self.settings.n0, progress)
+        counts = self._all_votes(worker, noise, Purpose.ESTIMATION, self.settings.n, progress)
+        self._check_model(worker)
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
             yield self._record(place, found, selection, estimation, seconds)
 
-    def _all_votes(self, noise: SharedNoise, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
-        tallies = [Tally() for _ in self.inputs.levels]
-        for block in blocks(n, self.smoothing.batch, self.inputs.levels[0].size):
-            for tally, x in zip(tallies, self.inputs.levels, strict=True):
-                tally.add(votes_of(self._voting, noise.noisy(purpose, x, block.first, block.copies)), block.keep)
+    def _all_votes(
+        self, worker: Worker, noise: SharedNoise, purpose: Purpose, n: int, progress: Progress
+    ) -> list[Counts]:
+        voting = self._voting(worker)
+        batch = voting.batch_for(n)
+        polls = [Poll(lambda x=x: sample_under_noise(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
+        for block in blocks(n, batch, self.inputs.levels[0].size):
+            for poll, x in zip(polls, self.inputs.levels, strict=True):
+                noisy = noise.noisy(purpose, x, block.first, block.copies)
+                poll.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
                 progress(block.keep)
-        return [tally.counts() for tally in tallies]
+        return [poll.counts() for poll in polls]
 
-    @property
-    def _voting(self) -> Voting:
-        return Voting(self.smoothing.model, self.smoothing.batch, self.identity.flags)
+    def _voting(self, worker: Worker) -> Voting:
+        return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
 
-    def _check_model(self) -> None:
+    def _check_model(self, worker: Worker) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if self.smoothing.model.identity() != self.identity:
+        if worker.model.changed() or worker.model.identity() != self.identity:
             raise ValueError("the model changed while it was certified; a base classifier must keep no state")
 
     def _record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
@@ -184,6 +331,15 @@ class _Run:
         )
 
 
+def _until(waiting: "SimpleQueue[int]", stop: Event) -> Iterator[int]:
+    """What is waiting, one after the other, until there is nothing left or somebody says stop."""
+    while not stop.is_set():
+        try:
+            yield waiting.get_nowait()
+        except Empty:
+            return
+
+
 def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
     """One prediction under a key of its own, from the operating system and disclosed with the answer."""
     level = probability(alpha, "alpha")
@@ -191,8 +347,8 @@ def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Ra
     start = time.perf_counter()
     key = secrets.token_bytes(32)
     identity = smoothing.model.identity()
-    voting = Voting(smoothing.model, smoothing.batch, identity.flags)
-    label, counts = predict(voting, FreshNoise(smoothing.sampler, key, index), x, n, level)
+    voting = smoothing.voting(smoothing.workers[0], x.shape, n, identity)
+    label, counts = predict(voting, FreshNoise(smoothing.workers[0].sampler, key, index), x, n, level)
     return Prediction(
         index=index,
         label=label,

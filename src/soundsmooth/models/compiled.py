@@ -1,0 +1,84 @@
+"""Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+Compilation = Literal["none", "cuda-graph", "torch-compile"]
+COMPILATIONS: tuple[Compilation, ...] = ("none", "cuda-graph", "torch-compile")
+
+
+class Forward(Protocol):
+    """A batch goes in, scores come out, on the device."""
+
+    def __call__(self, batch: Any) -> Any: ...
+
+
+def forward_of(module: Any, how: str, device: str) -> Forward:
+    """The module, run in one of the ways; a ValueError for a way that there is not."""
+    if how not in COMPILATIONS:
+        raise ValueError(f"compile must be one of {', '.join(COMPILATIONS)}, not {how!r}")
+    if how == "cuda-graph":
+        if device != "cuda":
+            raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
+        return OncePerShape(lambda batch: CudaGraph(module, batch))
+    if how == "torch-compile":
+        return OncePerShape(lambda batch: Compiled(module, batch))
+    forward: Forward = module
+    return forward
+
+
+class OncePerShape:
+    """Prepares a way of running at the first batch of each shape, and keeps to it from then on."""
+
+    def __init__(self, prepare: Callable[[Any], Forward]) -> None:
+        self._prepare = prepare
+        self._ready: dict[tuple[int, ...], Forward] = {}
+
+    def __call__(self, batch: Any) -> Any:
+        shape = tuple(batch.shape)
+        if shape not in self._ready:
+            self._ready[shape] = self._prepare(batch)
+        return self._ready[shape](batch)
+
+
+class CudaGraph:
+    """The kernels of one forward pass, recorded once and launched together.
+
+    Its input lies at a fixed place. A batch is copied there in the order of the stream, so after the scores of the
+    batch before were copied out: nothing is overwritten before its votes are counted.
+    """
+
+    def __init__(self, module: Any, batch: Any) -> None:
+        import torch
+
+        self._input = batch.clone()
+        aside: Any = torch.cuda.Stream(batch.device)  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream(batch.device))
+        with torch.cuda.stream(aside):
+            for _ in range(3):  # libraries set themselves up at first
+                module(self._input)
+        torch.cuda.current_stream(batch.device).wait_stream(aside)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+            self._scores = module(self._input)
+
+    def __call__(self, batch: Any) -> Any:
+        self._input.copy_(batch)
+        self._graph.replay()
+        return self._scores.clone()
+
+
+class Compiled:
+    """torch.compile for one shape. A second compilation would be another F: it is an error."""
+
+    def __init__(self, module: Any, batch: Any) -> None:
+        import torch
+
+        self._compiler: Any = torch.compiler
+        compiler: Any = torch
+        self._run = compiler.compile(module, dynamic=False)
+        self._run(batch)
+
+    def __call__(self, batch: Any) -> Any:
+        with self._compiler.set_stance("fail_on_recompile"):
+            return self._run(batch)

@@ -1,0 +1,232 @@
+"""The sampler on a GPU: the noise of the specification, made where the model reads it."""
+
+from contextlib import nullcontext
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..grid import Levels
+from ..machine import Place, check_memory, refuse_beyond
+from .keystream import Keystream, check_room
+from .law import Law
+from .log_guide import CrowdedError, first_bucket, log_guide
+from .sampler import Noise, Noisy, Sampler
+
+if TYPE_CHECKING:
+    import torch
+
+WARPS, RUNS = 4, 128
+#: Elements of a stream whose blocks share a chunk: one run of ChaCha20's block counter.
+CHUNK = 1 << 36
+#: Room for the undecided elements of a request: this many, and four times their mean.
+FEW_UNDECIDED, TIMES_THE_MEAN = 256, 4
+SIGN = 1 << 31
+
+
+class GpuSampler:
+    """Draws from a law on the GPU, straight into the layout and precision that the model wants.
+
+    Guarantee: element for element the values of `Sampler`, cast once to the place's precision (float32 rounded to
+    nearest even), whatever the batch split and the memory layout. An element that 96 bits leave undecided raises the
+    request's flag `doubt`; with `sure` the request is then made by the CPU.
+    """
+
+    def __init__(self, law: Law, place: Place, threads: int | None = None) -> None:
+        import torch
+
+        self.law = law
+        self.place = place
+        self._torch = torch
+        self._kernels = _kernels()
+        self._threads = threads
+        self._device = torch.device(place.device)
+        self._dtype: torch.dtype = getattr(torch, place.precision)
+        guide = log_guide(law)
+        self._bits = guide.bits
+        self._guide = self._upload(guide.entries)
+        self._values = self._upload(_values(law)).to(self._dtype)
+        self._plain = self._upload(_sums(law).astype(np.int16))
+        self._upper, self._lower = (self._upload(words) for words in _words(law))
+        self._x: tuple[Levels, bool, torch.Tensor] | None = None
+
+    def noise(self, bits: Keystream, first: int, copies: int, dimension: int, sure: bool = False) -> Noise:
+        """The noise of the copies first, …, first + copies − 1 of a stream with `dimension` coordinates, on the GPU.
+
+        Guarantee: the one of the class; values in [−reach, reach].
+        """
+        out = self._torch.empty((copies, dimension), dtype=self._torch.int16, device=self._device)
+        zero = np.zeros(dimension, np.int16)
+        doubt = self._fill(out, self._plain, 1, bits, zero, first, copies)
+        if doubt is None or (sure and bool(doubt.item())):
+            exact = self._cpu.noise(bits, first, copies, dimension)
+            return Noise(self._upload(exact.levels), exact.lost)
+        return Noise(out, (), None if sure else doubt)
+
+    def noisy(self, bits: Keystream, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
+        """Noisy copies of the levels x: the value of clamp(x + T), in one pass over the output.
+
+        Guarantee: the one of the class, in memory of its own that nothing else refers to.
+        """
+        out = self._empty(copies, x.shape)
+        doubt = self._fill(out, self._values, self._channels(x.shape), bits, x, first, copies)
+        if doubt is None or (sure and bool(doubt.item())):
+            exact = self._cpu.noisy(bits, x, first, copies)
+            return Noisy(out.copy_(self._torch.from_numpy(exact.values)), exact.lost)
+        return Noisy(out, (), None if sure else doubt)
+
+    def add(self, noise: Noise, x: Levels) -> Noisy:
+        """Noisy copies of x from noise that was drawn before and is used again, for another input.
+
+        Guarantee: as for `noisy`; the noise itself stays as it is.
+        """
+        copies, dimension = noise.levels.shape
+        if dimension != x.size:
+            raise ValueError(f"noise for {dimension} coordinates does not fit an input of {x.size}")
+        out, channels = self._empty(copies, x.shape), self._channels(x.shape)
+        whole = _whole(dimension, channels)
+        with self._here():
+            self._kernels.add[(-(-copies * dimension // self._kernels.TILE.value),)](
+                out, noise.levels, self._input(x, whole), self._values, copies * dimension,
+                dimension=dimension, channels=channels, reach=self.law.reach, whole=whole, num_warps=WARPS,
+            )  # fmt: skip
+        return Noisy(out, noise.lost, noise.doubt)
+
+    def check_memory(self, needed: int, what: str, advice: str) -> None:
+        """A ValueError for what does not fit into the GPU's free memory (what torch holds in reserve included)."""
+        if self._device.type != "cuda":
+            return check_memory(needed, what, advice)
+        cuda = self._torch.cuda
+        reserve = cuda.memory_reserved(self._device) - cuda.memory_allocated(self._device)
+        refuse_beyond(cuda.mem_get_info(self._device)[0] + reserve, needed, what, advice)
+
+    def _fill(
+        self, out: Any, values: Any, channels: int, bits: Keystream, x: Levels, first: int, copies: int
+    ) -> "torch.Tensor | None":
+        """Write values[x + noise] into `out`; returns the flag, or None for what the kernel cannot do."""
+        check_room(first, copies, x.size)
+        torch, total, element = self._torch, copies * x.size, first * x.size
+        if element // CHUNK != (element + total - 1) // CHUNK:
+            return None
+        whole = _whole(x.size, channels)
+        capacity = FEW_UNDECIDED + TIMES_THE_MEAN * (2 * self.law.reach * total >> 32)
+        counters = torch.zeros(2, dtype=torch.int32, device=self._device)
+        runs = torch.empty(capacity, dtype=torch.int64, device=self._device)
+        levels = self._input(x, whole)
+        integers = values.view(torch.int32 if values.element_size() == 4 else torch.int16)
+        flat = _in_memory(out).view(integers.dtype)
+        key, block = _key(bits), element // 16
+        word13 = block >> 32 << 16 | int(bits.purpose) << 8
+        shape = {
+            "dimension": x.size,
+            "channels": channels,
+            "reach": self.law.reach,
+            "bits": self._bits,
+            "start": first_bucket(self._bits),
+            "whole": whole,
+        }
+        with self._here():
+            self._kernels.noisy[(-(-(total + element % 16) // (16 * channels * RUNS if whole else 16 * RUNS)),)](
+                flat.view(torch.int64) if whole else flat, levels, self._guide, integers, counters, runs,
+                *key, _signed(block), _signed(word13), element % 16, total, capacity,
+                size=8 * values.element_size(), num_warps=WARPS, **shape,
+            )  # fmt: skip
+            self._kernels.settle[(capacity,)](
+                flat, levels, self._guide, integers, counters, runs, self._upper, self._lower,
+                *key, _signed(element), _signed(element >> 32), int(bits.purpose), total, capacity,
+                num_warps=1, **shape,
+            )  # fmt: skip
+        return counters[1]  # type: ignore[no-any-return]
+
+    def _channels(self, shape: tuple[int, ...]) -> int:
+        """The number of channels if they are to lie last in memory, else 1."""
+        return shape[0] if self.place.channels_last and len(shape) == 3 else 1
+
+    def _empty(self, copies: int, shape: tuple[int, ...]) -> "torch.Tensor":
+        torch = self._torch
+        layout = torch.channels_last if self.place.channels_last and len(shape) == 3 else torch.contiguous_format
+        out = torch.empty((copies, *shape), dtype=self._dtype, device=self._device, memory_format=layout)
+        return out  # type: ignore[no-any-return]
+
+    def _input(self, x: Levels, whole: bool) -> "torch.Tensor":
+        """The levels on the GPU, as the kernels read them; kept for the next batch, since a copy makes the CPU wait."""
+        if self._x is None or self._x[1] != whole or not np.array_equal(self._x[0], x):
+            flat = x.reshape(-1, 16).T if whole else x
+            self._x = x.copy(), whole, self._upload(flat.astype(np.int32, order="C"))
+        return self._x[2]
+
+    def _upload(self, array: np.ndarray[Any, Any]) -> "torch.Tensor":
+        return self._torch.from_numpy(np.array(array, order="C")).to(self._device)
+
+    def _here(self) -> Any:
+        """Kernels are launched on the current GPU, which need not be the model's."""
+        return self._torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext()
+
+    @cached_property
+    def _cpu(self) -> Sampler:
+        return Sampler(self.law, self._threads)
+
+
+def _kernels() -> ModuleType:
+    """The Triton kernels, or an ImportError; Triton is imported only here."""
+    from . import kernels
+
+    return kernels
+
+
+def _whole(dimension: int, channels: int) -> bool:
+    """Whether copies, and planes of channels that come last, are made of whole blocks of 16 elements."""
+    return dimension % (16 * channels) == 0
+
+
+def _in_memory(out: Any) -> Any:
+    """The elements in the order of memory."""
+    return (out if out.is_contiguous() else out.permute(0, 2, 3, 1)).view(-1)
+
+
+def _key(bits: Keystream) -> list[int]:
+    """Key and stream as signed 32-bit integers."""
+    stream = bits.stream.to_bytes(8, "little")
+    return [int(word) for word in np.frombuffer(bits.key + stream, "<i4")]
+
+
+def _signed(value: int) -> int:
+    """The lowest 32 bits as a signed integer, whose type does not depend on its size."""
+    return (value + SIGN) % (2 * SIGN) - SIGN
+
+
+def _sums(law: Law) -> np.ndarray[Any, Any]:
+    """Every t = x + noise there is."""
+    return np.arange(-law.reach, law.grid.levels + law.reach)
+
+
+def _values(law: Law) -> np.ndarray[Any, Any]:
+    """The value of clamp(t) for every sum t."""
+    return law.grid.values(np.clip(_sums(law), law.lowest, law.highest))
+
+
+def _words(law: Law) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """⌊2⁹⁶ B_j⌋ as its upper 32 and lower 64 bits, in signed integers of the same bits."""
+    floors = law.breakpoints(96)
+    upper = np.array([floor >> 64 for floor in floors], np.uint32)
+    lower = np.array([floor & ((1 << 64) - 1) for floor in floors], np.uint64)
+    return upper.view(np.int32), lower.view(np.int64)
+
+
+AnySampler = Sampler | GpuSampler
+
+
+def sampler_at(law: Law, place: Place | None, threads: int | None = None) -> tuple[AnySampler, str]:
+    """The fastest sampler for a model's place, and in words which one: on its GPU, or on the CPU and why.
+
+    Guarantee: the noise is the same wherever it is made.
+    """
+    if place is None:
+        return Sampler(law, threads), "cpu"
+    try:
+        return GpuSampler(law, place, threads), "gpu"
+    except ImportError:
+        return Sampler(law, threads), "cpu, because Triton is not installed (pip install triton)"
+    except CrowdedError as error:
+        return Sampler(law, threads), f"cpu, because {error}"
