@@ -84,21 +84,29 @@ def certify(
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
     classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
     """
-    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress).counts()
-    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress).counts()
+    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress)
+    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress)
     return verdict(counts0, counts, sigma, settings), counts0, counts
 
 
 def sample_under_noise(
     voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
+) -> Counts:
+    """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
+    return poll(voting, noise, x, purpose, n, progress).counts()
+
+
+def poll(
+    voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
 ) -> "Poll":
-    """The paper's SampleUnderNoise: the votes of n noisy copies of x, which a GPU may still be casting."""
-    poll = Poll(lambda: sample_under_noise(voting, Sure(noise), x, purpose, n))
-    for block in blocks(n, voting.batch_for(n), x.size):
+    """Have n noisy copies of x vote. On a GPU the votes are only queued, and the counts can be asked for later."""
+    votes = Poll(lambda: poll(voting, Sure(noise), x, purpose, n))
+    batch = voting.batch_for(n)
+    for block in blocks(n, batch, x.size):
         noisy = noise.noisy(purpose, x, block.first, block.copies)
-        poll.add(votes_of(voting, noisy, voting.batch_for(n)), block.keep, noisy.doubt)
+        votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
         progress(block.keep)
-    return poll
+    return votes
 
 
 @dataclass(frozen=True)
@@ -219,7 +227,7 @@ def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -
     Guarantee: a label other than the smoothed classifier's own is returned with probability at most α. (The
     two-sided exact binomial test between the two most frequent; "nobody" is ranked as a class and never wins.)
     """
-    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n).counts()
+    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n)
     label = counts.top
     hits, others = counts.classes[label], counts.most_among_others(label)
     won = hits > others and fair_coin_rejected(hits, others, alpha)

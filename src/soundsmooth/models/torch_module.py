@@ -68,7 +68,7 @@ class TorchModel:
             ) from error
 
         self._compilation = compilation
-        self._forward = forward_of(self._module, compilation, self._device.type)
+        self.forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
@@ -159,7 +159,7 @@ class TorchModel:
 
     def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
         try:
-            return self._forward(batch)  # type: ignore[no-any-return]
+            return self.forward(batch)  # type: ignore[no-any-return]
         except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error

@@ -17,8 +17,8 @@ from ..certify import (
     Verdict,
     Voting,
     blocks,
+    poll,
     predict,
-    sample_under_noise,
     verdict,
     votes_of,
 )
@@ -158,7 +158,9 @@ def certify_inputs(
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
     identity = smoothing.model.identity()
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    run = _Run(smoothing, identity, inputs, settings, secret, promise, environment() | {"noise": smoothing.made})
+    run = _Run(
+        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
+    )
     if settings.noise == "batchwise":
         return run.batchwise(progress)
     if settings.noise == "shared":
@@ -221,8 +223,8 @@ class _Run:
     def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
         start, x = time.perf_counter(), self.inputs.levels[place]
         voting = self._voting(worker)
-        selection = sample_under_noise(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
-        estimation = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
+        selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
+        estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
         return _Begun(place, selection, estimation, start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
@@ -297,13 +299,13 @@ class _Run:
     ) -> list[Counts]:
         voting = self._voting(worker)
         batch = voting.batch_for(n)
-        polls = [Poll(lambda x=x: sample_under_noise(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
+        polls = [Poll(lambda x=x: poll(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
         for block in blocks(n, batch, self.inputs.levels[0].size):
-            for poll, x in zip(polls, self.inputs.levels, strict=True):
+            for votes, x in zip(polls, self.inputs.levels, strict=True):
                 noisy = noise.noisy(purpose, x, block.first, block.copies)
-                poll.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
+                votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
                 progress(block.keep)
-        return [poll.counts() for poll in polls]
+        return [votes.counts() for votes in polls]
 
     def _voting(self, worker: Worker) -> Voting:
         return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
