@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .arrays import concatenate, histogram, private_copy
+from .arrays import Fetched, concatenate, histogram, private_copy
 from .exact import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -106,7 +106,7 @@ def poll(
         noisy = noise.noisy(purpose, x, block.first, block.copies)
         votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
         progress(block.keep)
-    return votes
+    return votes.close()
 
 
 @dataclass(frozen=True)
@@ -169,23 +169,32 @@ class Poll:
     def __init__(self, again: "Callable[[], Poll]") -> None:
         self._again = again
         self._counts: Any = None  # nobody first, then the classes
-        self._doubts: list[Any] = []
+        self._doubt: Any = None
+        self._result: tuple[Fetched, Fetched | None] | None = None
 
     def add(self, votes: Votes, keep: int, doubt: Any = None) -> None:
         """Count the first `keep` votes; the rest filled up the last batch and are dropped."""
-        counts = histogram(votes.labels[:keep], votes.classes)
+        counts = histogram(votes.labels[:keep], NOBODY, votes.classes - 1)
         if self._counts is not None and len(counts) != len(self._counts):
             raise ValueError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
         self._counts = counts if self._counts is None else self._counts + counts
         if doubt is not None:
-            self._doubts.append(doubt)
+            self._doubt = doubt if self._doubt is None else self._doubt + doubt
+
+    def close(self) -> "Poll":
+        """All votes are cast: let the counts come."""
+        assert self._counts is not None, "no votes were counted"
+        doubt = None if self._doubt is None else Fetched(self._doubt.reshape(1))
+        self._result = Fetched(self._counts), doubt
+        return self
 
     def counts(self) -> Counts:
         """The counts; if some noise was in doubt, those of the same noise made once more, without doubt."""
-        assert self._counts is not None, "no votes were counted"
-        if self._doubts and int(sum(self._doubts)):
+        assert self._result is not None, "the poll is not closed"
+        counts, doubt = self._result
+        if doubt is not None and any(doubt.get()):
             return self._again().counts()
-        nobody, *classes = self._counts.tolist()
+        nobody, *classes = counts.get()
         return Counts(tuple(classes), nobody)
 
 

@@ -3,6 +3,7 @@
 Everything that is compared runs in one process, in turn, on the same model, image and batch size.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ SIGMAS = ("0.12", "0.25", "0.5", "1")
 N0 = 100
 #: Calls that are recorded in one CUDA graph, so that the time to launch them from Python is not measured.
 CALLS = 10
+#: For what is only compared from afar.
+FEW_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -90,27 +93,35 @@ def measure(
 
 def noise_alone(torch: Any, work: Work) -> Iterator[dict[str, Any]]:
     """Milliseconds for a batch of noisy copies, per σ and precision, with the GPU's own clock; medians in turn."""
-    image = torch.from_numpy(IMAGES.values(work.level)).cuda()
-    copies = work.copies
-
-    def field(sigma: float) -> Any:
-        return image.repeat((copies, 1, 1, 1)) + torch.randn((copies, *work.shape), device="cuda") * sigma
-
-    compiled = torch.compile(field)
     for sigma in SIGMAS:
-        paper = _PaperSampler(torch, sigma, work.level)
-        actions: dict[str, Callable[[], object]] = {
-            "field": lambda s=float(sigma): field(s),  # type: ignore[misc]
-            "field compiled": lambda s=float(sigma): compiled(s),  # type: ignore[misc]
-            "paper64": lambda p=paper: p.noisy(copies),  # type: ignore[misc]
+        actions = _noises(torch, work, sigma)
+        yield {
+            "shape": list(work.shape),
+            "copies": work.copies,
+            "sigma": sigma,
+            "ms": _on_the_gpus_clock(torch, actions),
         }
-        for name, place in PLACES.items():
-            sampler, bits = GpuSampler(law(sigma), place), Keystream(bytes(range(32)), Purpose.ESTIMATION, 0)
-            actions[f"ours {name}"] = lambda s=sampler, b=bits: s.noisy(b, work.level, 0, copies)  # type: ignore[misc]
-            if name == "float32":
-                kept = sampler.noise(bits, 0, copies, work.level.size)
-                actions["ours float32, shared"] = lambda s=sampler, k=kept: s.add(k, work.level)  # type: ignore[misc]
-        yield {"shape": list(work.shape), "copies": copies, "sigma": sigma, "ms": _on_the_gpus_clock(torch, actions)}
+
+
+def _noises(torch: Any, work: Work, sigma: str) -> dict[str, Callable[[], object]]:
+    """The ways to make a batch of noisy copies."""
+    image, deviation, copies = torch.from_numpy(IMAGES.values(work.level)).cuda(), float(sigma), work.copies
+    paper, bits = _PaperSampler(torch, sigma, work.level), Keystream(bytes(range(32)), Purpose.ESTIMATION, 0)
+
+    def field() -> Any:
+        return image.repeat((copies, 1, 1, 1)) + torch.randn((copies, *work.shape), device="cuda") * deviation
+
+    samplers = {name: GpuSampler(law(sigma), place) for name, place in PLACES.items()}
+    kept = samplers["float32"].noise(bits, 0, copies, work.level.size)
+    ways: dict[str, Callable[[], object]] = {
+        "field": field,
+        "field compiled": torch.compile(field),
+        "paper64": lambda: paper.noisy(copies),
+        "ours float32, shared": lambda: samplers["float32"].add(kept, work.level),
+    }
+    for name, sampler in samplers.items():
+        ways[f"ours {name}"] = lambda s=sampler: s.noisy(bits, work.level, 0, copies)  # type: ignore[misc]
+    return ways
 
 
 PLACES = {
@@ -163,42 +174,56 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
     with _tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
         smoothing = Smoothing.of(model, law(sigma), work.batch)
-        images = Inputs((0,), (work.level,), (0,))
         plain = _Plain(torch, model, work, float(sigma))
+        images = _images(work, _how_many(plain.forward_passes))
         paper = _PaperSampler(torch, sigma, work.level)
-        actions: dict[str, Callable[[], object]] = {
-            "forward passes": plain.forward_passes,
-            "standard": plain.standard,
-            "standard, noise compiled": plain.standard_compiled,
+
+        def each(action: Callable[[], object]) -> Callable[[], object]:
+            return lambda: [action() for _ in images.levels]
+
+        core = {
+            "forward passes": each(plain.forward_passes),
+            "standard": each(lambda: plain.standard(plain.noisy)),
             "ours, fresh": lambda: _certify(smoothing, images, work.n, "fresh"),
-            "ours, shared": lambda: _certify(smoothing, images, work.n, "shared"),
         }
-        taken = alternate(actions, rounds)
-        start = time.perf_counter()
-        plain.votes(work.n, paper.noisy)
-        slow = time.perf_counter() - start
+        more = {
+            "forward passes": core["forward passes"],
+            "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled)),
+            "ours, shared": lambda: _certify(smoothing, images, work.n, "shared"),
+            "paper64": each(lambda: plain.standard(paper.noisy)),
+        }
+        first, second = alternate(core, rounds), alternate(more, FEW_ROUNDS)
+    seconds = {name: first.median(name) for name in core} | {name: second.median(name) for name in list(more)[1:]}
     return {
         "network": work.network,
         "shape": list(work.shape),
         "n": work.n,
         "batch": work.batch,
         "precision": precision.name,
+        "images": len(images.levels),
         "rounds": rounds,
-        "seconds": {name: round(taken.median(name), 4) for name in actions} | {"paper64": round(slow, 4)},
-        "ratios": _ratios(taken),
+        "seconds": {name: round(taken / len(images.levels), 4) for name, taken in seconds.items()},
+        "ratios": _ratios(first, [("ours, fresh", "forward passes"), ("ours, fresh", "standard")])
+        | _ratios(second, [(name, "forward passes") for name in list(more)[1:]]),
     }
 
 
-def _ratios(taken: Alternated) -> dict[str, list[float]]:
+def _images(work: Work, count: int) -> Inputs:
+    """Different images, so that nothing can be kept from one to the next."""
+    return Inputs(tuple(range(count)), tuple((work.level + i) % 256 for i in range(count)), (0,) * count)
+
+
+def _how_many(action: Callable[[], object]) -> int:
+    """So many images that a run takes two seconds, so that what is done once for a run weighs little, as in practice."""
+    action()
+    start = time.perf_counter()
+    action()
+    return max(1, math.ceil(2 / (time.perf_counter() - start)))
+
+
+def _ratios(taken: Alternated, pairs: list[tuple[str, str]]) -> dict[str, list[float]]:
     """Median, lower and upper end of the interval."""
-    pairs = {
-        "fresh / forward passes": ("ours, fresh", "forward passes"),
-        "fresh / standard": ("ours, fresh", "standard"),
-        "fresh / standard, noise compiled": ("ours, fresh", "standard, noise compiled"),
-        "shared / forward passes": ("ours, shared", "forward passes"),
-        "standard / forward passes": ("standard", "forward passes"),
-    }
-    ratios = {name: taken.ratio(first, second) for name, (first, second) in pairs.items()}
+    ratios = {f"{first} / {second}": taken.ratio(first, second) for first, second in pairs}
     return {name: [round(r.median, 4), round(r.low, 4), round(r.high, 4)] for name, r in ratios.items()}
 
 
@@ -213,8 +238,8 @@ class _Plain:
     def __init__(self, torch: Any, model: TorchModel, work: Work, sigma: float) -> None:
         self._torch, self._work, self._sigma, self._model = torch, work, sigma, model
         self._image = torch.from_numpy(IMAGES.values(work.level)).cuda()
-        self._noisy_compiled = torch.compile(self._noisy)
-        self._fixed = {size: self._as_the_model_wants(self._noisy(size)) for size in (N0, work.batch)}
+        self.noisy_compiled = torch.compile(self.noisy)
+        self._fixed = {size: self._as_the_model_wants(self.noisy(size)) for size in (N0, work.batch)}
 
     def forward_passes(self) -> None:
         """As many as a certification needs, on batches that lie ready."""
@@ -224,13 +249,9 @@ class _Plain:
                     self._model.forward(self._fixed[copies])
             self._torch.cuda.synchronize()
 
-    def standard(self) -> None:
-        self.votes(N0, self._noisy)
-        self.votes(self._work.n, self._noisy)
-
-    def standard_compiled(self) -> None:
-        self.votes(N0, self._noisy_compiled)
-        self.votes(self._work.n, self._noisy_compiled)
+    def standard(self, noisy: Callable[[int], Any]) -> None:
+        self.votes(N0, noisy)
+        self.votes(self._work.n, noisy)
 
     def votes(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The field's loop: make noise, ask the model, fetch the votes and count them on the CPU."""
@@ -245,7 +266,7 @@ class _Plain:
         for first in range(0, n, self._work.batch):
             yield min(self._work.batch, n - first)
 
-    def _noisy(self, copies: int) -> Any:
+    def noisy(self, copies: int) -> Any:
         batch = self._image.repeat((copies, 1, 1, 1))
         return batch + self._torch.randn_like(batch) * self._sigma
 

@@ -48,8 +48,8 @@ def _whole(found: dict[str, Any]) -> Table:
             row["precision"],
             f"{seconds['forward passes']:.3f}",
             f"{seconds['ours, fresh']:.3f}",
-            _interval(ratios["fresh / forward passes"]),
-            _interval(ratios["fresh / standard"]),
+            _interval(ratios["ours, fresh / forward passes"]),
+            _interval(ratios["ours, fresh / standard"]),
         )
     return table
 

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -178,6 +178,7 @@ class _Begun:
     place: int
     selection: Poll
     estimation: Poll
+    changed: Callable[[], bool]
     start: float
 
 
@@ -225,11 +226,11 @@ class _Run:
         voting = self._voting(worker)
         selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
         estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
-        return _Begun(place, selection, estimation, start)
+        return _Begun(place, selection, estimation, worker.model.changes(), start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
         counts0, counts = begun.selection.counts(), begun.estimation.counts()
-        self._check_model(worker)
+        self._check_model(worker, begun.changed)
         found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
         return self._record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 
@@ -288,7 +289,7 @@ class _Run:
         noise = SharedNoise(worker.sampler, self.secret.key(self.promise), keep=1)
         counts0 = self._all_votes(worker, noise, Purpose.SELECTION, self.settings.n0, progress)
         counts = self._all_votes(worker, noise, Purpose.ESTIMATION, self.settings.n, progress)
-        self._check_model(worker)
+        self._check_model(worker, worker.model.changes())
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
@@ -305,14 +306,14 @@ class _Run:
                 noisy = noise.noisy(purpose, x, block.first, block.copies)
                 votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
                 progress(block.keep)
-        return [votes.counts() for votes in polls]
+        return [votes.close().counts() for votes in polls]
 
     def _voting(self, worker: Worker) -> Voting:
         return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
 
-    def _check_model(self, worker: Worker) -> None:
+    def _check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if worker.model.changed() or worker.model.identity() != self.identity:
+        if changed() or worker.model.identity() != self.identity:
             raise ValueError("the model changed while it was certified; a base classifier must keep no state")
 
     def _record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
