@@ -214,7 +214,7 @@ def _images(work: Work, count: int) -> Inputs:
 
 
 def _how_many(action: Callable[[], object]) -> int:
-    """So many images that a run takes two seconds, so that what is done once for a run weighs little, as in practice."""
+    """So many images that a run takes two seconds: what is done once for a run weighs little then, as in practice."""
     action()
     start = time.perf_counter()
     action()
