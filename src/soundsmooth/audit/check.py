@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from .bounds import (
     clopper_pearson_above,
@@ -69,25 +69,33 @@ def verdict(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
 
     Guarantee: `check` accepts it, if the counts add up, and it is tight.
     """
-    return verdict_on(selection.top, selection, estimation, promised)
+    proved = prove(selection.top, estimation, promised)
+    label = selection.top if proved.p_lower > (0.5 if proved.p_upper is None else proved.p_upper) else None
+    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation)
 
 
-def verdict_on(label: int, selection: Votes, estimation: Votes, promised: Terms) -> Claim:
-    """The certificate that these estimation counts allow for a class that was chosen without looking at them.
+class Proved(NamedTuple):
+    """Bounds for one class and the radius that they allow, 0 if it does not win."""
 
-    Guarantee: bounds on the safe side and a radius that is at most the one that they allow.
+    p_lower: float
+    p_upper: float | None
+    radius: float
+
+
+def prove(label: int, votes: Votes, promised: Terms) -> Proved:
+    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
+
+    Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
-    hits, n = estimation.classes[label], estimation.total
+    hits, n, sigma = votes.classes[label], votes.total, promised.sigma
     if promised.bound == "runner-up":
         p_lower = clopper_pearson_below(hits, n, promised.alpha / 2)
-        above = clopper_pearson_above(estimation.others(label), n, promised.alpha / 2)
+        above = clopper_pearson_above(votes.others(label), n, promised.alpha / 2)
         p_upper = min(above, float_above(1 - Fraction(p_lower)))
-        radius = radius_two_below(p_lower, p_upper, promised.sigma) if p_lower > p_upper else 0.0
-        return Claim(label if p_lower > p_upper else None, radius, p_lower, p_upper, selection, estimation)
+        return Proved(p_lower, p_upper, radius_two_below(p_lower, p_upper, sigma) if p_lower > p_upper else 0.0)
     below = hoeffding_below if promised.bound == "hoeffding" else clopper_pearson_below
     p_lower = below(hits, n, promised.alpha)
-    radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
-    return Claim(label if p_lower > 0.5 else None, radius, p_lower, None, selection, estimation)
+    return Proved(p_lower, None, radius_below(p_lower, sigma) if p_lower > 0.5 else 0.0)
 
 
 def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 BOUNDS = ("clopper-pearson", "hoeffding", "runner-up")
 MOST_COPIES = 10**9
-#: A positive rational in lowest terms, as a promise writes it. Longer numbers than any that a promise can hold are refused.
+#: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
 RATIONAL = re.compile(r"[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?")
 DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 

@@ -162,7 +162,7 @@ def stirling(m: int, bits: int) -> Interval:
     total, k = around(Fraction(0), bits), 1
     while True:
         term = around(bernoulli(2 * k) / (2 * k * (2 * k - 1) * m ** (2 * k - 1)), bits)
-        if -1 <= term.low and term.high <= 1:
+        if term.low >= -1 and term.high <= 1:
             return Interval(total.low - 1, total.high + 1, bits)
         total, k = total + term, k + 1
 

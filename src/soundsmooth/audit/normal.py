@@ -4,7 +4,6 @@ For x > 0 is Φ(x) = ½ + φ(x) · S(x) with S(x) = x + x³/3 + x⁵/(3·5) + �
 few they fall fast. So Φ(x) < p means ln S(x) − x²/2 − ½ ln 2π < ln(p − ½).
 """
 
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count
@@ -18,13 +17,13 @@ HALF = Fraction(1, 2)
 def cdf_below(x: Fraction, p: Fraction) -> bool | None:
     """Whether Φ(x) < p (True) or Φ(x) > p (False).
 
-    Guarantee: an answer is proved. None if they are equal, which happens at Φ(0) = ½, or nearer than 1024 bits can tell.
+    Guarantee: an answer is proved. None if the two are equal, as Φ(0) and ½ are, or nearer than 1024 bits can tell.
     """
     if x < 0:
         mirrored = cdf_below(-x, 1 - p)
         return None if mirrored is None else not mirrored
     if p <= HALF or x == 0:
-        return None if (x, p) == (0, HALF) else p > HALF
+        return None if x == 0 and p == HALF else p > HALF
     if p >= 1:
         return True
     depth = _bits_to_see(1 - p)
@@ -32,7 +31,7 @@ def cdf_below(x: Fraction, p: Fraction) -> bool | None:
         return False
 
     def attempt(bits: int) -> bool | None:
-        product, goal = _log_product(x, _sum(x, bits)), log(p - HALF, bits)
+        product, goal = _log_product(x, _sum_over_x(x, bits)), log(p - HALF, bits)
         return True if product < goal else False if product > goal else None
 
     return decide(attempt, extra=depth)
@@ -63,8 +62,8 @@ def _newton(p: Fraction, bits: int) -> Fraction:
     for _ in range(60):
         if x <= 0:
             break
-        total = _sum(x, work)
-        step = total.middle * (goal - _log_product(x, total)).middle
+        total = _sum_over_x(x, work)
+        step = x * total.middle * (goal - _log_product(x, total)).middle
         x = Fraction(round((x + step) * (1 << 2 * bits)), 1 << 2 * bits)
         if abs(step) < Fraction(1, 64 << (bits // 2)):  # the next error is about the square of this one
             break
@@ -78,20 +77,16 @@ def quantile_guess(p: Fraction) -> float:
     return NormalDist().inv_cdf(max(float(p), 5e-324))
 
 
-def _sum(x: Fraction, bits: int) -> Interval:
-    """S(x) for x > 0."""
-    return x * series(_ratios(x), bits)
-
-
-def _ratios(x: Fraction) -> Iterator[tuple[int, int]]:
-    """x²/3, x²/5, x²/7, …"""
+def _sum_over_x(x: Fraction, bits: int) -> Interval:
+    """S(x)/x = 1 + x²/3 + x⁴/(3·5) + …"""
     square = x * x
-    return ((square.numerator, square.denominator * k) for k in count(3, 2))
+    return series(((square.numerator, square.denominator * k) for k in count(3, 2)), bits)
 
 
-def _log_product(x: Fraction, total: Interval) -> Interval:
-    """ln(φ(x) S(x)) from S(x)."""
-    return log_of(total) - around(x * x / 2, total.bits) - HALF * log_2_pi(total.bits)
+def _log_product(x: Fraction, sum_over_x: Interval) -> Interval:
+    """ln(φ(x) S(x)), for x > 0."""
+    bits = sum_over_x.bits
+    return log(x, bits) + log_of(sum_over_x) - around(x * x / 2, bits) - HALF * log_2_pi(bits)
 
 
 def _bits_to_see(gap: Fraction) -> int:

@@ -52,7 +52,7 @@ def radius_below(p_lower: Fraction | float, sigma: Fraction) -> float:
     Guarantee: at most the true value, and the largest double that is (as far as 1024 bits can prove it).
     """
     p = _check(p_lower, sigma)
-    guess = float(sigma) * quantile_guess(p)
+    guess = _float(sigma) * quantile_guess(p)
     return largest_accepted(lambda radius: radius_holds(radius, p, sigma), guess)
 
 
@@ -62,8 +62,12 @@ def radius_two_below(p_lower: Fraction | float, p_upper: Fraction | float, sigma
     Guarantee: at most the true value, and the largest double that is (as far as quantiles of 400 bits can prove it).
     """
     winner, others = _check(p_lower, sigma), _check(p_upper, sigma)
-    guess = float(sigma) / 2 * (quantile_guess(winner) - quantile_guess(others))
+    guess = _float(sigma) / 2 * (quantile_guess(winner) - quantile_guess(others))
     return largest_accepted(lambda radius: radius_two_holds(radius, winner, others, sigma), guess)
+
+
+def _float(sigma: Fraction) -> float:
+    return float(min(sigma, Fraction(10**300)))
 
 
 def _check(p: Fraction | float, sigma: Fraction) -> Fraction:

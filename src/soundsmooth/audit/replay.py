@@ -23,7 +23,7 @@ from fractions import Fraction
 from math import prod
 
 from .bounds import clopper_pearson_above, clopper_pearson_below
-from .check import verdict_on
+from .check import prove
 from .claim import Terms, Votes
 from .doubles import float_below
 from .radius import radius_below
@@ -61,8 +61,10 @@ def from_replayed(label: int, replayed: Votes, promised: Terms, selection_replay
     depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
     not choose them.
     """
+    if not replayed.total:
+        return Confirmed(0.0, 0.0, promised.alpha)
     level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    found = verdict_on(label, replayed, replayed, replace(promised, alpha=level))
+    found = prove(label, replayed, replace(promised, alpha=level))
     return Confirmed(found.p_lower, found.radius, promised.alpha)
 
 
@@ -138,8 +140,9 @@ def struck_out_together(
     level = promised.alpha if selection_replayed else promised.alpha / 2
     confirmed = []
     for blocks in certificates:
-        copies = sum(block.copies for block in blocks)
-        p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), copies, level)
+        if sum(block.copies for block in blocks) != promised.n:
+            raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
+        p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), promised.n, level)
         confirmed.append(_confirmed(Fraction(p_lower), promised, promised.alpha + beta))
     return confirmed
 
