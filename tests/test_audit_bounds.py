@@ -169,7 +169,7 @@ ISSUED = [
 
 
 @pytest.mark.parametrize(("name", "issue", "own", "holds"), ISSUED, ids=[row[0] for row in ISSUED])
-@settings(max_examples=40)
+@settings(max_examples=150)
 @given(count=counts(), alpha=alphas)
 def test_issued_bounds_are_accepted_and_better_ones_refused(
     name: str, issue: Callable[..., float], own: Callable[..., float], holds: Holds, count: tuple[int, int], alpha: Fraction

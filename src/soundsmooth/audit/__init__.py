@@ -5,7 +5,7 @@ by other formulas: Stirling's series, sums of ratios, and one logarithm. Nothing
 so that a person can read all of it. Proofs: docs/audit.md.
 """
 
-from .check import Report, check, check_record, verdict
+from .check import Report, check, check_prediction, check_record, verdict
 from .claim import Claim, Terms, Votes, claim, terms
 from .replay import (
     Block,
@@ -26,6 +26,7 @@ __all__ = [
     "Terms",
     "Votes",
     "check",
+    "check_prediction",
     "check_record",
     "claim",
     "detection",

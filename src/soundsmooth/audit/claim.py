@@ -83,6 +83,15 @@ def claim(record: Mapping[str, Any]) -> Claim:
     )
 
 
+def prediction(record: Mapping[str, Any]) -> tuple[int | None, Votes, int, Fraction]:
+    """Label, counts, n and α in a prediction's record (its data, read), or a ValueError that names the field."""
+    label = None if record["label"] is None else _count(record["label"], "label")
+    alpha = _rational(record, "alpha")
+    if alpha >= 1:
+        raise ValueError(f"alpha is no probability below 1: {record['alpha']}")
+    return label, _votes(record, "counts"), _count(record["n"], "n"), alpha
+
+
 def _rational(promise: Mapping[str, str], name: str) -> Fraction:
     text = promise[name]
     if not isinstance(text, str) or not RATIONAL.fullmatch(text) or str(Fraction(text)) != text:
