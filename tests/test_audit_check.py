@@ -293,7 +293,19 @@ print(check_record(json.load(open(sys.argv[1], encoding="utf-8"))))
 
 
 #: Records, and the readers of records.
-EXEMPT = {"Claim", "Terms", "Votes", "Block", "Confirmed", "Proved", "Report", "claim", "terms", "prediction", "quantile_guess"}
+EXEMPT = {
+    "Claim",
+    "Terms",
+    "Votes",
+    "Block",
+    "Confirmed",
+    "Proved",
+    "Report",
+    "claim",
+    "terms",
+    "prediction",
+    "quantile_guess",
+}
 
 
 def public_things() -> dict[str, object]:
@@ -301,7 +313,11 @@ def public_things() -> dict[str, object]:
     for info in pkgutil.iter_modules([str(ROOM)]):
         module = importlib.import_module(f"soundsmooth.audit.{info.name}")
         for name, thing in vars(module).items():
-            if not name.startswith("_") and callable(thing) and str(getattr(thing, "__module__", "")) == module.__name__:
+            if (
+                not name.startswith("_")
+                and callable(thing)
+                and str(getattr(thing, "__module__", "")) == module.__name__
+            ):
                 found[name] = thing
     return found
 
