@@ -223,6 +223,15 @@ def test_records_with_a_field_missing_are_refused(field: str) -> None:
     assert "not a certificate's record" in check_record(changed).findings[0]
 
 
+@pytest.mark.parametrize(
+    "odd", [[], None, 3, "x", {"promise": []}, {"selection": {"classes": [10**5000], "nobody": 0}}]
+)
+def test_what_is_no_record_has_findings(odd: Any) -> None:
+    """Never an exception: a store may hold anything."""
+    changed = {**record(), **odd} if isinstance(odd, dict) else odd
+    assert check_record(changed).findings
+
+
 def test_claim_and_terms_of_a_record() -> None:
     data = record("runner-up")
     found = claim(data)

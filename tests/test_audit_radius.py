@@ -20,7 +20,9 @@ PAIRS = [(0.5, 5e-324), (0.7, 0.2), (0.3, 0.1), (0.9999, 7.6e-5), (LARGEST, 1e-3
 
 
 def up(x: float, ulps: int) -> float:
-    return x + ulps * math.ulp(x)
+    for _ in range(ulps):
+        x = math.nextafter(x, math.inf)
+    return x
 
 
 def test_phi_against_a_level_as_mpmath_has_it() -> None:
@@ -57,6 +59,18 @@ def test_quantiles_are_enclosed(p: float, bits: int) -> None:
     with mpmath.workprec(2500):
         at = [mpmath.erfc(-mpmath.mpf(x.numerator) / x.denominator / mpmath.sqrt(2)) / 2 for x in (low, high)]
         assert at[0] <= mpmath.mpf(p) <= at[1]
+
+
+@pytest.mark.parametrize("off", [Fraction(-1, 100), Fraction(1, 100)])
+def test_a_bad_guess_makes_a_quantile_wide_and_never_wrong(off: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = [normal.quantile(Fraction(3, 4), 100), normal.quantile(Fraction(1, 4), 100)]
+    normal.quantile.cache_clear()
+    monkeypatch.setattr(normal, "_newton", lambda p, bits: truth[0][0] + off)
+    for p, (low, high) in zip((Fraction(3, 4), Fraction(1, 4)), truth, strict=True):
+        wide = normal.quantile(p, 100)
+        assert wide[0] < low < high < wide[1]
+        assert wide[1] - wide[0] < 1
+    normal.quantile.cache_clear()
 
 
 @pytest.mark.parametrize("p", PROBABILITIES)

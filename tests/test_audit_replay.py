@@ -161,6 +161,14 @@ def test_struck_blocks_and_their_price() -> None:
     assert found.radius > 0
 
 
+def test_a_chosen_label_halves_alpha_here_too() -> None:
+    blocks = [Block(100, 97, 97 if j < 9 else None) for j in range(10)]
+    found = struck_out(blocks, promised(1000), QUARTER, selection_replayed=False)
+    assert escaping(10, 9, QUARTER) == 0
+    assert found.p_lower == clopper_pearson_below(970, 1000, QUARTER / 2)
+    assert found.error == QUARTER + QUARTER
+
+
 def test_the_blocks_with_most_hits_are_struck() -> None:
     blocks = [Block(10, 9, 8), Block(10, 9), Block(10, 10), Block(10, 0), Block(10, 5)]
     assert least_hits(blocks, 0, 0) == 8 + 9 + 10 + 0 + 5
