@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,8 @@ SIGMAS = ("0.12", "0.25", "0.5", "1")
 N0 = 100
 #: Calls that are recorded in one CUDA graph, so that the time to launch them from Python is not measured.
 CALLS = 10
+#: A run takes at least so long.
+SECONDS = 4
 #: For what is only compared from afar.
 FEW_ROUNDS = 2
 
@@ -72,12 +73,15 @@ PRECISIONS = (
 
 
 def measure(
-    rounds: int = 7, works: tuple[Work, ...] = WORKS, say: Callable[[str], object] = lambda _: None
+    rounds: int = 5, works: tuple[Work, ...] = WORKS, say: Callable[[str], object] = lambda _: None
 ) -> dict[str, Any]:
     """All measurements, as JSON can hold them."""
     torch = _torch()
     torch.backends.cudnn.benchmark = False
-    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "environment": environment(), "noise": []}
+    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "environment": environment()}
+    found["exactness"] = {sigma: exactness(10**9, sigma) for sigma in SIGMAS}
+    say(f"exactness {found['exactness']}")
+    found["noise"] = []
     for work in works:
         for row in noise_alone(torch, work):
             say(f"noise {row}")
@@ -186,8 +190,10 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
             "standard": each(lambda: plain.standard(plain.noisy)),
             "ours, fresh": lambda: _certify(smoothing, images, work.n, "fresh"),
         }
+        own = Smoothing.of(model, law(sigma))
         more = {
             "forward passes": core["forward passes"],
+            "ours, fresh, own batch": lambda: _certify(own, images, work.n, "fresh"),
             "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled)),
             "ours, shared": lambda: _certify(smoothing, images, work.n, "shared"),
             "paper64": each(lambda: plain.standard(paper.noisy)),
@@ -199,6 +205,7 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
         "shape": list(work.shape),
         "n": work.n,
         "batch": work.batch,
+        "own batch": own.batch_for(work.shape, work.n),
         "precision": precision.name,
         "images": len(images.levels),
         "rounds": rounds,
@@ -214,11 +221,11 @@ def _images(work: Work, count: int) -> Inputs:
 
 
 def _how_many(action: Callable[[], object]) -> int:
-    """So many images that a run takes two seconds: what is done once for a run weighs little then, as in practice."""
+    """So many images that a run takes some seconds: what is done once for a run weighs little then, as in practice."""
     action()
     start = time.perf_counter()
     action()
-    return max(1, math.ceil(2 / (time.perf_counter() - start)))
+    return max(1, math.ceil(SECONDS / (time.perf_counter() - start)))
 
 
 def _ratios(taken: Alternated, pairs: list[tuple[str, str]]) -> dict[str, list[float]]:
@@ -321,7 +328,7 @@ def _torch() -> Any:
     return torch
 
 
-def exactness(elements: int, sigma: Fraction | str, say: Callable[[str], object] = lambda _: None) -> dict[str, int]:
+def exactness(elements: int, sigma: str) -> dict[str, int]:
     """Compare the GPU's noise with the CPU's, element by element, until so many were compared."""
     from ..noise import Sampler
 
@@ -335,5 +342,4 @@ def exactness(elements: int, sigma: Fraction | str, say: Callable[[str], object]
         theirs = torch.from_numpy(np.array(cpu.noise(bits, compared % 1000, copies, dimension).levels)).cuda()
         different += int((ours.levels != theirs).sum())
         compared += copies * dimension
-        say(f"σ = {sigma}: {compared} elements compared, {different} differ")
     return {"compared": compared, "different": different}

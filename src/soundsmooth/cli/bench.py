@@ -7,15 +7,18 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ..bench.gpu import measure
+from ..bench.gpu import WORKS, measure
 from ..runs.output import check_new_file
 
 
-def run_gpu(console: Console, out: Path | None, rounds: int) -> None:
+def run_gpu(console: Console, out: Path | None, rounds: int, network: str | None) -> None:
     """Measure, show tables, write JSON (to standard output if no file is named)."""
     if out is not None:
         check_new_file(out, (".json",))
-    found = measure(rounds, say=lambda line: console.print(line, highlight=False, soft_wrap=True))
+    works = tuple(work for work in WORKS if network in (None, work.network))
+    if not works:
+        raise ValueError(f"network must be {' or '.join(work.network for work in WORKS)}, not {network!r}")
+    found = measure(rounds, works, say=lambda line: console.print(line, highlight=False, soft_wrap=True))
     console.print(_noise(found))
     console.print(_whole(found))
     text = json.dumps(found, indent=1)
