@@ -151,7 +151,7 @@ class GpuSampler:
         return out  # type: ignore[no-any-return]
 
     def _input(self, x: Levels, whole: bool) -> "torch.Tensor":
-        """The levels on the GPU, as the kernels read them; kept for the next batches, since a copy makes the CPU wait."""
+        """The levels on the GPU, as the kernels read them; kept for the next batch: a copy makes the CPU wait."""
         at = whole, x.shape, x.tobytes()
         if at not in self._inputs:
             if len(self._inputs) >= KEPT_INPUTS:
