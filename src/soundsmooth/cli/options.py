@@ -70,6 +70,10 @@ Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, de
 Dtype = Annotated[str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="float32")]
 ChannelsLast = Annotated[bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL)]
 Independence = Annotated[str | None, _option("auto, or proved (refuse what is not).", panel=_MODEL, default="auto")]
+RequireProof = Annotated[
+    bool | None,
+    _option("Refuse a model whose rows are not proved to be independent.", "--require-proof", panel=_MODEL),
+]
 Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
@@ -114,17 +118,18 @@ TEXTS = {
     "independence",
     "out",
 }
+TRUTHS = {"channels_last", "require_proof"}
 #: One file may serve commit, certify and predict: each takes what it needs.
-KNOWN = INTEGERS | NUMBERS | TEXTS | {"channels_last", "commitment"}
+KNOWN = INTEGERS | NUMBERS | TEXTS | TRUTHS | {"commitment"}
 
 
 def _check_type(what: str, name: str, value: object) -> None:
     if name in INTEGERS and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{what} must be an integer, not {value!r}")
-    if name == "channels_last" and not isinstance(value, bool):
+    if name in TRUTHS and not isinstance(value, bool):
         raise ValueError(f"{what} must be true or false, not {value!r}")
     plain = (str, int, float) if name in NUMBERS else str
-    if name not in INTEGERS and name != "channels_last" and not isinstance(value, plain):
+    if name not in INTEGERS | TRUTHS and not isinstance(value, plain):
         raise ValueError(f"{what} must be a plain value in quotes, not {value!r}")
 
 

@@ -31,7 +31,8 @@ def smoother(choices: Choices) -> Smoother:
     if model is None:
         model = embedded.model_for(positive(sigma, "sigma"))
     names = ("k", "batch_size", "device", "dtype", "channels_last", "threads", "weights", "independence")
-    return Smoother(model, sigma, **choices.only_given(*names))
+    proof = {"independence": "proved"} if choices.get("require_proof") else {}
+    return Smoother(model, sigma, **(choices.only_given(*names) | proof))
 
 
 def inputs(choices: Choices, grid: Grid) -> Inputs:

@@ -26,9 +26,7 @@ def elementwise(values: Sequence[Value]) -> Value:
     place, outer = places.pop() if places else (None, ONE)
     shape = []
     for position in range(rank):
-        sizes = [
-            value.shape[position - rank + value.rank] for value in values if position - rank + value.rank >= 0
-        ]
+        sizes = [value.shape[position - rank + value.rank] for value in values if position - rank + value.rank >= 0]
         if position == place:
             shape.append(_rows(sizes))
         else:
@@ -130,9 +128,7 @@ def resized(value: Value, axis: int, extent: Extent) -> Value:
     """Another extent on one axis, which is not the batch axis: a slice, a padding, a window sliding along it."""
     axis = axis_of(axis, value.rank)
     along(value, [axis])
-    return replace(
-        value.without_entries(), shape=(*value.shape[:axis], extent, *value.shape[axis + 1 :])
-    )
+    return replace(value.without_entries(), shape=(*value.shape[:axis], extent, *value.shape[axis + 1 :]))
 
 
 def reshaped(value: Value, target: Sequence[Extent], batch: int | None) -> Value:
@@ -182,7 +178,7 @@ def expanded(value: Value, target: Sequence[Extent], batch: int | None) -> Value
     axis = None if value.axis is None else value.axis + rank - value.rank
     shape, outer = [], value.outer
     for place, (size, wanted) in enumerate(zip(old, target, strict=True)):
-        same = wanted == ONE or wanted == size
+        same = wanted in (ONE, size)
         if place == axis and not same and (batch is None or _counted(size, batch) != wanted):
             raise Unproved("the batch axis is broadcast")
         if place != axis and not same and size != ONE:
@@ -195,7 +191,9 @@ def expanded(value: Value, target: Sequence[Extent], batch: int | None) -> Value
                 raise Unproved("the batch is expanded along a second axis")
             axis, outer = place, ONE
     if axis is None and batch is not None:
-        axis = next((i for i, (a, b) in enumerate(zip(old, shape, strict=True)) if a == ONE and b == Extent(batch)), None)
+        axis = next(
+            (i for i, (a, b) in enumerate(zip(old, shape, strict=True)) if a == ONE and b == Extent(batch)), None
+        )
         if axis is not None:
             shape[axis] = BATCH
     return Value(tuple(shape), axis, outer)

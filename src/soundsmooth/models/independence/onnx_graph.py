@@ -1,8 +1,8 @@
 """ONNX graphs: from bytes to a report.
 
-The walk is an induction over the nodes in their order. A value that is not proved does no harm until the first output is
-computed from it; nodes that could do more than compute their outputs, or that the runtime reads in another way than
-this file, end the proof wherever they stand.
+The walk is an induction over the nodes in their order. A value that is not proved does no harm until the first output
+is computed from it. A node without a rule ends the proof wherever it stands: it could do more than compute its
+outputs.
 """
 
 from collections import Counter
@@ -28,10 +28,10 @@ DOMAINS: dict[str, dict[str, Rule]] = {"": RULES, "com.microsoft": MICROSOFT, "c
 INTERNAL = "com.microsoft.nchwc"
 #: Operators that draw at random, in any domain.
 RANDOM = frozenset(
-    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial Sampling".split()
+    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Sampling")
 )
 #: What a node may be made of.
-FIELDS = frozenset("input output name op_type domain attribute doc_string metadata_props".split())
+FIELDS = frozenset(("input", "output", "name", "op_type", "domain", "attribute", "doc_string", "metadata_props"))
 #: Constants with more entries are not looked into.
 MOST_ENTRIES = 1 << 14
 
@@ -101,7 +101,7 @@ def _check_model(proto: "onnx.ModelProto") -> int:
         raise Unproved(f"opset {opsets}: the rules were checked for opsets {FIRST_OPSET} to {LAST_OPSET}")
     for message in (proto, proto.graph, *proto.graph.node):
         _check_fields(message)
-    return opsets[0]
+    return int(opsets[0])
 
 
 def _check_fields(message: "onnx.ModelProto | onnx.GraphProto | onnx.NodeProto") -> None:
@@ -194,9 +194,7 @@ def _rule(proto: "onnx.NodeProto", internal: bool) -> Rule:
     return rule
 
 
-def _node(
-    proto: "onnx.NodeProto", rule: Rule, opset: int, operands: Sequence[Value | None], batch: int | None
-) -> Node:
+def _node(proto: "onnx.NodeProto", rule: Rule, opset: int, operands: Sequence[Value | None], batch: int | None) -> Node:
     """The node as the rules see it."""
     if opset < rule.since:
         raise Unproved(f"opset {opset} has no such operator, or another one")

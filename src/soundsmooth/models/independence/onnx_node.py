@@ -87,7 +87,8 @@ class Node:
 class Rule:
     """What an operator does with rows: from what is known of its operands to what is known of its outputs.
 
-    Outputs that `flow` does not return, or returns as None, are not covered. An attribute outside `attributes` makes the node unproved.
+    Outputs that `flow` does not return, or returns as None, are not covered. An attribute outside `attributes` makes
+    the node unproved.
     """
 
     flow: Callable[[Node], Sequence[Value | None]]

@@ -153,7 +153,8 @@ def convolution(node: Node) -> list[Value]:
 
 def windows(node: Node, value: Value, channels: Extent, kernel: Sequence[Extent]) -> Value:
     """The shape after a window has slid over all axes from 2 on; channels may change, rows stay."""
-    spatial = [_slid(node, axis, size, window) for axis, (size, window) in enumerate(zip(value.shape[2:], kernel))]
+    sizes = zip(value.shape[2:], kernel, strict=True)
+    spatial = [_slid(node, axis, size, window) for axis, (size, window) in enumerate(sizes)]
     return Value((value.shape[0], channels, *spatial), value.axis, value.outer)
 
 
@@ -196,7 +197,9 @@ def _einsum(node: Node) -> list[Value]:
     if not arrow or not letters.isalpha() or len(terms) != len(values):
         raise Unproved("its equation has dots, no arrow, or the wrong number of operands")
     sizes: dict[str, Extent] = {}
-    rows = {(term[value.axis], value.outer) for term, value in zip(terms, values) if value.axis is not None}
+    rows = {
+        (term[value.axis], value.outer) for term, value in zip(terms, values, strict=True) if value.axis is not None
+    }
     for term, value in zip(terms, values, strict=True):
         if len(set(term)) != len(term) or len(term) != value.rank or len(set(right)) != len(right):
             raise Unproved("its equation repeats a letter or does not fit its operands")
@@ -337,7 +340,13 @@ def _own_entries(value: Value, indices: Value, axis: int, shape: tuple[Extent, .
     0 ≤ offset < inner is an entry of row b: a row picks from itself, in the same way for every b."""
     scale, low, high = indices.offsets
     inner = None if value.axis is None else value.shape[axis].over(BATCH)
-    if value.axis != axis or value.outer != ONE or inner is None or inner.number != scale or not 0 <= low <= high < scale:
+    if (
+        value.axis != axis
+        or value.outer != ONE
+        or inner is None
+        or inner.number != scale
+        or not 0 <= low <= high < scale
+    ):
         raise Unproved("it picks entries by the row's position")
     if indices.axis is None or indices.outer != ONE or indices.shape[indices.axis] != BATCH:
         raise Unproved("it picks entries by something that is not one number for each row")
@@ -406,18 +415,20 @@ def _constant_of_shape(node: Node) -> list[Value]:
     return [flow.expanded(constant((1,) * len(target)), target, node.batch)]
 
 
+def _each(names: str, one: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), one)
+
+
 _SPATIAL = "auto_pad dilations kernel_shape pads strides"
 _POOL = f"{_SPATIAL} ceil_mode count_include_pad storage_order p"
 _REDUCE = "axes keepdims noop_with_empty_axes"
+_ONE_OPERAND = rule(_elementwise, most=1)
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        "Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity".split(),
-        rule(_elementwise, most=1),
-    ),
-    **dict.fromkeys("Sin Cos Tan Asin Acos Atan Softplus".split(), rule(_elementwise, most=1)),
-    **dict.fromkeys("Erf Sign Sinh Cosh Asinh Acosh Atanh IsNaN".split(), rule(_elementwise, since=9, most=1)),
-    **dict.fromkeys("LeakyRelu Elu".split(), rule(_elementwise, "alpha", most=1)),
+    **_each("Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity", _ONE_OPERAND),
+    **_each("Sin Cos Tan Asin Acos Atan Softplus", _ONE_OPERAND),
+    **_each("Erf Sign Sinh Cosh Asinh Acosh Atanh IsNaN", rule(_elementwise, since=9, most=1)),
+    **_each("LeakyRelu Elu", rule(_elementwise, "alpha", most=1)),
     "Selu": rule(_elementwise, "alpha gamma", most=1),
     "HardSigmoid": rule(_elementwise, "alpha beta", most=1),
     "Celu": rule(_elementwise, "alpha", since=12, most=1),
@@ -431,21 +442,18 @@ RULES: dict[str, Rule] = {
     "Shrink": rule(_elementwise, "bias lambd", since=9, most=1),
     "Cast": rule(_cast, "to saturate", since=9, most=1),
     "Clip": rule(_first_decides, "min max", most=3),
-    **dict.fromkeys("Add Sub Mul Div Pow And Or Xor Equal Greater Less".split(), rule(_elementwise, most=2)),
-    **dict.fromkeys("GreaterOrEqual LessOrEqual".split(), rule(_elementwise, since=12, most=2)),
+    **_each("Add Sub Mul Div Pow And Or Xor Equal Greater Less", rule(_elementwise, most=2)),
+    **_each("GreaterOrEqual LessOrEqual", rule(_elementwise, since=12, most=2)),
     "Mod": rule(_elementwise, "fmod", since=10, most=2),
     "PRelu": rule(_first_decides, since=9, most=2),
-    **dict.fromkeys("Max Min Mean Sum".split(), rule(_elementwise, since=8)),
+    **_each("Max Min Mean Sum", rule(_elementwise, since=8)),
     "Where": rule(_elementwise, since=9, most=3),
     "Dropout": rule(_dropout, "seed ratio", most=3),
     "ReduceSum": rule(_reduce(13), _REDUCE, most=2),
-    **dict.fromkeys(
-        "ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
-        "ReduceSumSquare".split(),
-        rule(_reduce(18), _REDUCE, most=2),
-    ),
-    **dict.fromkeys("ArgMax ArgMin".split(), rule(_arg, "axis keepdims select_last_index", most=1)),
-    **dict.fromkeys("Softmax LogSoftmax Hardmax".split(), rule(_softmax, "axis", most=1)),
+    **_each("ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2", rule(_reduce(18), _REDUCE, most=2)),
+    **_each("ReduceLogSum ReduceLogSumExp ReduceSumSquare", rule(_reduce(18), _REDUCE, most=2)),
+    **_each("ArgMax ArgMin", rule(_arg, "axis keepdims select_last_index", most=1)),
+    **_each("Softmax LogSoftmax Hardmax", rule(_softmax, "axis", most=1)),
     "LpNormalization": rule(_along_axis(-1), "axis p", most=1),
     "CumSum": rule(_cumsum, "exclusive reverse", since=11, most=2),
     "MeanVarianceNormalization": rule(_mean_variance, "axes", since=9, most=1),
@@ -460,8 +468,8 @@ RULES: dict[str, Rule] = {
     "MatMul": rule(_matmul, most=2),
     "Gemm": rule(gemm, "alpha beta transA transB", most=3),
     "Conv": rule(convolution, f"{_SPATIAL} group", most=3),
-    **dict.fromkeys("AveragePool MaxPool LpPool".split(), rule(pool, _POOL, most=1)),
-    **dict.fromkeys("GlobalAveragePool GlobalMaxPool GlobalLpPool".split(), rule(global_pool, "p", most=1)),
+    **_each("AveragePool MaxPool LpPool", rule(pool, _POOL, most=1)),
+    **_each("GlobalAveragePool GlobalMaxPool GlobalLpPool", rule(global_pool, "p", most=1)),
     "Einsum": rule(_einsum, "equation", since=12),
     "Reshape": rule(_reshape, "allowzero", sizes=(1,), most=2),
     "Flatten": rule(_flatten, "axis", most=1),
@@ -480,4 +488,3 @@ RULES: dict[str, Rule] = {
     "Range": rule(_range, since=11, most=3),
     "ConstantOfShape": rule(_constant_of_shape, "value", since=9, sizes=(0,), most=1),
 }
-

@@ -1,6 +1,7 @@
 """Integers computed from shapes: the batch size among them, and row numbers. Exactly, or not at all.
 
-Exporters write `x.reshape(len(x), -1)` as a small program on shapes. These rules run it, with the batch size as a symbol.
+Exporters write `x.reshape(len(x), -1)` as a small program on shapes. These rules run it, with the batch size as a
+symbol.
 """
 
 from collections.abc import Callable
@@ -88,7 +89,13 @@ def _concat(node: Node) -> list[Value] | None:
 def _pairs(node: Node) -> tuple[Value, list[tuple[Extent, Extent]]] | None:
     """The entries of two operands side by side, and the larger operand; a single entry goes with all."""
     one, other = (_known(node.input(number)) for number in (0, 1))
-    if one is None or other is None or not one or not other or not (len(one) == len(other) or 1 in (len(one), len(other))):
+    if (
+        one is None
+        or other is None
+        or not one
+        or not other
+        or not (len(one) == len(other) or 1 in (len(one), len(other)))
+    ):
         return None
     larger = max(node.input(0), node.input(1), key=lambda value: (len(value.known or ()), value.rank))
     length = len(larger.known or ())

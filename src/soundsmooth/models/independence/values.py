@@ -1,9 +1,9 @@
 """What is known of one tensor in a graph: the abstract domain of the proof.
 
 The invariant, for a tensor that is DATA and has a batch axis: its extent there is outer · B · inner, for the batch
-size B, and the entries whose index on that axis is (o · B + b) · inner + i, over all o and i and all indices on the other
-axes, are the same function of input row b for every b and every B. A tensor without a batch axis is the same in every
-run. Nothing else may flow into an output: not the batch size (EXTENT), not a row's number (POSITION).
+size B, and the entries whose index on that axis is (o · B + b) · inner + i, over all o and i and all indices on the
+other axes, are the same function of input row b for every b and every B. A tensor without a batch axis is the same in
+every run. Nothing else may flow into an output: not the batch size (EXTENT), not a row's number (POSITION).
 """
 
 from dataclasses import dataclass, replace

@@ -1,0 +1,61 @@
+"""onnxruntime sessions whose graph is known: what was inspected is what runs.
+
+onnxruntime rewrites a graph before it runs it, so a proof about the file would be a proof about another graph. Here the
+optimizer works once and writes down what it made of the graph; a second session runs exactly those bytes with
+rewriting turned off, and writes down the graph that it runs. This last graph is the one that is inspected.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .independence import Report, inspect_onnx
+from .independence.onnx_graph import draws_or_hides
+from .independence.report import not_proved
+from .protocol import first_line
+
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+
+
+def inspected_session(graph: bytes, device: str, number: str, threads: int) -> tuple[Any, Report]:
+    """A session for the optimized graph, and what is proved of the very graph that it runs.
+
+    If the runtime cannot read again what its optimizer wrote, the session is the optimizer's own and nothing is proved.
+    """
+    with TemporaryDirectory(prefix="soundsmooth-") as folder:
+        optimized, running = Path(folder, "optimized.onnx"), Path(folder, "running.onnx")
+        session = _session(graph, device, number, threads, optimize=True, written=optimized)
+        hidden = draws_or_hides(graph)
+        if hidden is not None:
+            return session, not_proved(hidden)
+        try:
+            frozen = _session(optimized.read_bytes(), device, number, threads, optimize=False, written=running)
+            ran = running.read_bytes()
+        except (OSError, ValueError) as error:
+            return session, not_proved(f"the optimized graph could not be written or read again: {first_line(error)}")
+    return frozen, inspect_onnx(ran, internal=True)
+
+
+def _session(graph: bytes, device: str, number: str, threads: int, *, optimize: bool, written: Path) -> Any:
+    """A session that has written the graph it runs to a file."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    levels = onnxruntime.GraphOptimizationLevel
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+    options.optimized_model_filepath = str(written)
+    wanted = PROVIDERS.get(device)
+    if wanted not in onnxruntime.get_available_providers():
+        there = ", ".join(onnxruntime.get_available_providers())
+        raise ValueError(
+            f"this onnxruntime cannot run on {device!r}, it has {there}; for cuda: pip install onnxruntime-gpu"
+        )
+    try:
+        return onnxruntime.InferenceSession(
+            graph, options, providers=[(wanted, {"device_id": number} if number else {})]
+        )
+    except Exception as error:  # onnxruntime's exceptions share no public base class
+        raise ValueError(f"onnxruntime cannot load the model: {first_line(error)}") from error
