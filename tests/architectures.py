@@ -3,7 +3,10 @@
 Depth and operators are those of the real networks; widths are arguments, because they change no graph.
 """
 
+import logging
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -216,13 +219,30 @@ class SmallCnn(nn.Module):
         return self.head(x.flatten(1))
 
 
-#: Name → the network and its input shape: real depth, reduced width.
+#: Name → the network and its input shape: real depth, reduced width; variants of the first ones less deep.
 ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "resnet110": (lambda: cifar_resnet(110, 4), (3, 32, 32)),
-    "resnet110-padded": (lambda: cifar_resnet(110, 4, padded=True), (3, 32, 32)),
     "resnet50": (lambda: resnet50(4, 10), (3, 64, 64)),
     "vit": (lambda: ViT(32, 8, 24, 12, 3, 10), (3, 32, 32)),
-    "vit-multihead": (lambda: ViT(32, 8, 24, 12, 3, 10, MultiHead), (3, 32, 32)),
     "convnext": (lambda: convnext((8, 12, 16, 20), classes=10), (3, 64, 64)),
     "cnn": (SmallCnn, (1, 28, 28)),
+    "resnet14-padded": (lambda: cifar_resnet(14, 4, padded=True), (3, 32, 32)),
+    "vit-multihead": (lambda: ViT(16, 8, 12, 2, 3, 10, MultiHead), (3, 16, 16)),
 }
+
+
+def exported_module(module: nn.Module, shape: tuple[int, ...], path: Path) -> Path:
+    """As the exporter's documentation says: evaluation mode, a dynamic batch axis."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval(),
+            (torch.rand(2, *shape),),
+            path,
+            input_names=["image"],
+            dynamic_shapes=[{0: torch.export.Dim("batch")}],
+            external_data=False,
+            verbose=False,
+        )
+    return path

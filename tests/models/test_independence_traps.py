@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
-from rows import runner, violation
 
+from rows import runner, violation
 from soundsmooth.models.independence import inspect_onnx
 from soundsmooth.models.onnx_file import OnnxModel
 
@@ -175,8 +175,14 @@ simple(
 
 # Defaults that hit axis 0.
 
-simple("argmax_default", [node("ArgMax", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"])])
-simple("argmin_default", [node("ArgMin", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"])])
+simple(
+    "argmax_default",
+    [node("ArgMax", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"])],
+)
+simple(
+    "argmin_default",
+    [node("ArgMin", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("Add", ["x", "f"], ["y"])],
+)
 simple("gather_default", [node("Gather", ["x", "i"], ["g"]), node("Sub", ["x", "g"], ["y"])], {"i": number(0)})
 simple(
     "scatter_elements_default",
@@ -185,7 +191,11 @@ simple(
 )
 simple(
     "split_to_sequence_default",
-    [node("SplitToSequence", ["x"], ["s"], keepdims=0), node("SequenceAt", ["s", "i"], ["g"]), node("Sub", ["x", "g"], ["y"])],
+    [
+        node("SplitToSequence", ["x"], ["s"], keepdims=0),
+        node("SequenceAt", ["s", "i"], ["g"]),
+        node("Sub", ["x", "g"], ["y"]),
+    ],
     {"i": number(0)},
 )
 for _name in ("Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "LogSumExp", "SumSquare"):
@@ -206,7 +216,15 @@ simple(
     "transpose_default",
     [node("Transpose", ["x"], ["t"]), node("Softmax", ["t"], ["p"], axis=1), node("Transpose", ["p"], ["y"])],
 )
-simple("flatten_zero", [node("Flatten", ["x"], ["f"], axis=0), node("Softmax", ["f"], ["p"], axis=1), node("ReduceMax", ["p"], ["m"]), node("Add", ["x", "m"], ["y"])])
+simple(
+    "flatten_zero",
+    [
+        node("Flatten", ["x"], ["f"], axis=0),
+        node("Softmax", ["f"], ["p"], axis=1),
+        node("ReduceMax", ["p"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
+)
 for _name, _gates in (("RNN", 1), ("LSTM", 4), ("GRU", 3)):
     simple(
         f"{_name}_layout_zero",
@@ -267,7 +285,10 @@ def overridable_initializer() -> ModelProto:
 # The batch contracted or moved.
 
 simple("gemm_trans_a", [node("Gemm", ["x", "x"], ["c"], transA=1), node("MatMul", ["x", "c"], ["y"])])
-simple("matmul_batch_right", [node("Transpose", ["x"], ["t"]), node("MatMul", ["x", "t"], ["g"]), node("MatMul", ["g", "x"], ["y"])])
+simple(
+    "matmul_batch_right",
+    [node("Transpose", ["x"], ["t"]), node("MatMul", ["x", "t"], ["g"]), node("MatMul", ["g", "x"], ["y"])],
+)
 simple("matmul_meets_all", [node("Transpose", ["x"], ["t"]), node("MatMul", ["x", "t"], ["y"])])
 simple("einsum_sums_rows", [node("Einsum", ["x", "x"], ["g"], equation="bi,bj->ij"), node("MatMul", ["x", "g"], ["y"])])
 simple("einsum_meets_all", [node("Einsum", ["x", "x"], ["y"], equation="bi,ci->bc")])
@@ -306,19 +327,39 @@ simple(
     opset=23,
 )
 simple("layer_norm_axis_zero", [node("LayerNormalization", ["x", "s"], ["y"], axis=0)], {"s": np.float32(2).reshape(1)})
-simple("layer_norm_negative_axis", [node("LayerNormalization", ["x", "s"], ["y"], axis=-2)], {"s": np.float32(2).reshape(1)})
+simple(
+    "layer_norm_negative_axis",
+    [node("LayerNormalization", ["x", "s"], ["y"], axis=-2)],
+    {"s": np.float32(2).reshape(1)},
+)
 simple("lp_norm_axis_zero", [node("LpNormalization", ["x"], ["y"], axis=0)])
 simple("mean_variance_axis_zero", [node("MeanVarianceNormalization", ["x"], ["y"], axes=[0])])
-simple("local_norm_of_rows", [node("Transpose", ["x"], ["t"], perm=[1, 0, 2, 3]), node("LRN", ["t"], ["n"], size=3, alpha=9.0), node("Transpose", ["n"], ["y"], perm=[1, 0, 2, 3])], shape=(2, 2, 2))
+simple(
+    "local_norm_of_rows",
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2, 3]),
+        node("LRN", ["t"], ["n"], size=3, alpha=9.0),
+        node("Transpose", ["n"], ["y"], perm=[1, 0, 2, 3]),
+    ],
+    shape=(2, 2, 2),
+)
 simple(
     "instance_norm_of_rows",
-    [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]), node("InstanceNormalization", ["t", "s", "s"], ["n"]), node("Transpose", ["n"], ["y"], perm=[2, 0, 1])],
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 2, 0]),
+        node("InstanceNormalization", ["t", "s", "s"], ["n"]),
+        node("Transpose", ["n"], ["y"], perm=[2, 0, 1]),
+    ],
     {"s": floats(3)},
     shape=(2, 3),
 )
 simple(
     "group_norm_of_rows",
-    [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("GroupNormalization", ["t", "s", "s"], ["n"], num_groups=1), node("Transpose", ["n"], ["y"], perm=[1, 0, 2])],
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        node("GroupNormalization", ["t", "s", "s"], ["n"], num_groups=1),
+        node("Transpose", ["n"], ["y"], perm=[1, 0, 2]),
+    ],
     {"s": np.ones(5, np.float32)},
     shape=(2, 3),
     batch=5,
@@ -326,21 +367,57 @@ simple(
 )
 simple(
     "batch_norm_of_rows",
-    [node("Transpose", ["x"], ["t"]), node("BatchNormalization", ["t", "s", "b", "m", "v"], ["n"]), node("Transpose", ["n"], ["y"])],
+    [
+        node("Transpose", ["x"], ["t"]),
+        node("BatchNormalization", ["t", "s", "b", "m", "v"], ["n"]),
+        node("Transpose", ["n"], ["y"]),
+    ],
     {name: floats(5) for name in "sbmv"},
     batch=5,
 )
-simple("global_pool_of_rows", [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]), node("GlobalAveragePool", ["t"], ["g"]), node("Transpose", ["g"], ["m"], perm=[2, 0, 1]), node("Sub", ["x", "m"], ["y"])], shape=(2, 3))
-simple("pool_of_rows", [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]), node("MaxPool", ["t"], ["g"], kernel_shape=[3], pads=[1, 1]), node("Transpose", ["g"], ["y"], perm=[2, 0, 1])], shape=(2, 3))
-simple("weights_from_batch", [node("ReduceMean", ["x", "zero"], ["w"], keepdims=0), node("MatMul", ["x", "w"], ["y"])], {"zero": integers(0)})
+simple(
+    "global_pool_of_rows",
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 2, 0]),
+        node("GlobalAveragePool", ["t"], ["g"]),
+        node("Transpose", ["g"], ["m"], perm=[2, 0, 1]),
+        node("Sub", ["x", "m"], ["y"]),
+    ],
+    shape=(2, 3),
+)
+simple(
+    "pool_of_rows",
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 2, 0]),
+        node("MaxPool", ["t"], ["g"], kernel_shape=[3], pads=[1, 1]),
+        node("Transpose", ["g"], ["y"], perm=[2, 0, 1]),
+    ],
+    shape=(2, 3),
+)
+simple(
+    "weights_from_batch",
+    [node("ReduceMean", ["x", "zero"], ["w"], keepdims=0), node("MatMul", ["x", "w"], ["y"])],
+    {"zero": integers(0)},
+)
 simple("conv_weights_from_batch", [node("Conv", ["x", "x"], ["y"], pads=[1, 1])], shape=(5, 3), batch=5)
 
 # Reshape.
 
-simple("reshape_folds_first", [node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])], {"t": integers(4, -1), "u": integers(-1, 4)})
-simple("reshape_folds_last", [node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])], {"t": integers(-1, 8), "u": integers(-1, 4)}, batch=4)
+simple(
+    "reshape_folds_first",
+    [node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])],
+    {"t": integers(4, -1), "u": integers(-1, 4)},
+)
+simple(
+    "reshape_folds_last",
+    [node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])],
+    {"t": integers(-1, 8), "u": integers(-1, 4)},
+    batch=4,
+)
 simple("reshape_allowzero", [node("Reshape", ["x", "t"], ["y"], allowzero=1)], {"t": integers(0, 4)}, shows=False)
-simple("reshape_moves_rows", [node("Reshape", ["x", "t"], ["f"]), node("Transpose", ["f"], ["y"])], {"t": integers(4, -1)})
+simple(
+    "reshape_moves_rows", [node("Reshape", ["x", "t"], ["f"]), node("Transpose", ["f"], ["y"])], {"t": integers(4, -1)}
+)
 simple(
     "reshape_fixed_batch_crossed",
     [node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])],
@@ -354,7 +431,13 @@ simple(
 )
 simple(
     "reshape_batch_into_axis",
-    [node("Shape", ["x"], ["s"], start=0, end=1), node("Concat", ["four", "s"], ["t"], axis=0), node("Reshape", ["x", "t"], ["f"]), node("Softmax", ["f"], ["p"], axis=1), node("Reshape", ["p", "u"], ["y"])],
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("Concat", ["four", "s"], ["t"], axis=0),
+        node("Reshape", ["x", "t"], ["f"]),
+        node("Softmax", ["f"], ["p"], axis=1),
+        node("Reshape", ["p", "u"], ["y"]),
+    ],
     {"four": integers(4), "u": integers(-1, 4)},
 )
 simple(
@@ -375,29 +458,103 @@ simple(
 
 # Geometry on axis 0.
 
-simple("pad_rows", [node("Pad", ["x", "p"], ["f"]), node("Slice", ["f", "zero", "minus"], ["y"])], {"p": integers(1, 0, 0, 0), "zero": integers(0), "minus": integers(-1)})
-simple("slice_rows", [node("Slice", ["x", "a", "b", "axis"], ["f"]), node("Sub", ["x", "f"], ["y"])], {"a": integers(0), "b": integers(1), "axis": integers(0)})
-simple("slice_reverses_rows", [node("Slice", ["x", "a", "b", "axis", "step"], ["y"])], {"a": integers(-1), "b": integers(-(2**31)), "axis": integers(-2), "step": integers(-1)})
+simple(
+    "pad_rows",
+    [node("Pad", ["x", "p"], ["f"]), node("Slice", ["f", "zero", "minus"], ["y"])],
+    {"p": integers(1, 0, 0, 0), "zero": integers(0), "minus": integers(-1)},
+)
+simple(
+    "slice_rows",
+    [node("Slice", ["x", "a", "b", "axis"], ["f"]), node("Sub", ["x", "f"], ["y"])],
+    {"a": integers(0), "b": integers(1), "axis": integers(0)},
+)
+simple(
+    "slice_reverses_rows",
+    [node("Slice", ["x", "a", "b", "axis", "step"], ["y"])],
+    {"a": integers(-1), "b": integers(-(2**31)), "axis": integers(-2), "step": integers(-1)},
+)
 simple(
     "slice_by_batch_size",
-    [node("Shape", ["x"], ["s"], start=0, end=1), node("Slice", ["x", "zero", "s", "one"], ["f"]), node("ReduceMax", ["f", "one"], ["y"])],
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("Slice", ["x", "zero", "s", "one"], ["f"]),
+        node("ReduceMax", ["f", "one"], ["y"]),
+    ],
     {"zero": integers(0), "one": integers(1)},
 )
-simple("concat_rows", [node("Concat", ["x", "x"], ["f"], axis=0), node("CumSum", ["f", "z"], ["c"]), node("ReduceMax", ["c"], ["m"]), node("Add", ["x", "m"], ["y"])], {"z": number(0)})
-simple("split_rows", [node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), node("Concat", ["b", "a"], ["y"], axis=0)], batch=4)
-simple("tile_rows", [node("Tile", ["x", "r"], ["f"]), node("Slice", ["f", "a", "b", "z"], ["g"]), node("Sub", ["x", "g"], ["y"])], {"r": integers(2, 1), "a": integers(-1), "b": integers(2**31), "z": integers(0)})
-simple("roll_rows", [node("Slice", ["x", "m", "e", "z"], ["a"]), node("Slice", ["x", "z", "m", "z"], ["b"]), node("Concat", ["a", "b"], ["y"], axis=0)], {"m": integers(-1), "e": integers(2**31), "z": integers(0)})
-simple("resize_rows", [node("Resize", ["x", "", "s"], ["f"], mode="linear"), node("Resize", ["f", "", "h"], ["y"], mode="linear")], {"s": np.array([2, 1], np.float32), "h": np.array([0.5, 1], np.float32)})
+simple(
+    "concat_rows",
+    [
+        node("Concat", ["x", "x"], ["f"], axis=0),
+        node("CumSum", ["f", "z"], ["c"]),
+        node("ReduceMax", ["c"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
+    {"z": number(0)},
+)
+simple(
+    "split_rows",
+    [node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2), node("Concat", ["b", "a"], ["y"], axis=0)],
+    batch=4,
+)
+simple(
+    "tile_rows",
+    [node("Tile", ["x", "r"], ["f"]), node("Slice", ["f", "a", "b", "z"], ["g"]), node("Sub", ["x", "g"], ["y"])],
+    {"r": integers(2, 1), "a": integers(-1), "b": integers(2**31), "z": integers(0)},
+)
+simple(
+    "roll_rows",
+    [
+        node("Slice", ["x", "m", "e", "z"], ["a"]),
+        node("Slice", ["x", "z", "m", "z"], ["b"]),
+        node("Concat", ["a", "b"], ["y"], axis=0),
+    ],
+    {"m": integers(-1), "e": integers(2**31), "z": integers(0)},
+)
+simple(
+    "resize_rows",
+    [node("Resize", ["x", "", "s"], ["f"], mode="linear"), node("Resize", ["f", "", "h"], ["y"], mode="linear")],
+    {"s": np.array([2, 1], np.float32), "h": np.array([0.5, 1], np.float32)},
+)
 simple("cumsum_rows", [node("CumSum", ["x", "z"], ["y"])], {"z": number(0)})
 simple("cumsum_negative_axis", [node("CumSum", ["x", "z"], ["y"])], {"z": number(-2)})
 simple("topk_rows", [node("TopK", ["x", "k"], ["f", "i"], axis=0), node("Sub", ["x", "f"], ["y"])], {"k": integers(1)})
 simple("trilu_of_rows", [node("Trilu", ["x"], ["y"])])
-simple("depth_to_space", [node("Transpose", ["x"], ["t"], perm=[1, 0, 2, 3]), node("DepthToSpace", ["t"], ["d"], blocksize=2), node("ReduceMax", ["d"], ["m"]), node("Add", ["x", "m"], ["y"])], shape=(1, 2, 2), batch=4)
+simple(
+    "depth_to_space",
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 0, 2, 3]),
+        node("DepthToSpace", ["t"], ["d"], blocksize=2),
+        node("ReduceMax", ["d"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
+    shape=(1, 2, 2),
+    batch=4,
+)
 
 # Depends on indices or on data.
 
-simple("nonzero", [node("NonZero", ["x"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["m"]), node("Add", ["x", "m"], ["y"])])
-simple("where_broadcasts_rows", [node("Greater", ["x", "zero"], ["c"]), node("Cast", ["c"], ["f"], to=FLOAT), node("ReduceMax", ["f", "axis"], ["g"], keepdims=0), node("Cast", ["g"], ["b"], to=TensorProto.BOOL), node("Neg", ["x"], ["m"]), node("Where", ["b", "m", "x"], ["y"])], {"zero": np.float32(0), "axis": integers(0)})
+simple(
+    "nonzero",
+    [
+        node("NonZero", ["x"], ["i"]),
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("ReduceSum", ["f"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
+)
+simple(
+    "where_broadcasts_rows",
+    [
+        node("Greater", ["x", "zero"], ["c"]),
+        node("Cast", ["c"], ["f"], to=FLOAT),
+        node("ReduceMax", ["f", "axis"], ["g"], keepdims=0),
+        node("Cast", ["g"], ["b"], to=TensorProto.BOOL),
+        node("Neg", ["x"], ["m"]),
+        node("Where", ["b", "m", "x"], ["y"]),
+    ],
+    {"zero": np.float32(0), "axis": integers(0)},
+)
 simple("gather_nd", [node("GatherND", ["x", "i"], ["g"]), node("Sub", ["x", "g"], ["y"])], {"i": integers(0)})
 simple("scatter_nd", [node("ScatterND", ["x", "i", "v"], ["y"])], {"i": integers(0).reshape(1, 1), "v": floats(1, 4)})
 simple(
@@ -406,19 +563,57 @@ simple(
     {"rois": np.array([[0, 0, 1, 1]], np.float32), "which": integers(0)},
     shape=(1, 2, 2),
 )
-simple("max_unpool", [node("MaxPool", ["x"], ["v", "i"], kernel_shape=[2, 2], strides=[2, 2]), node("Neg", ["i"], ["n"]), node("Abs", ["n"], ["j"]), node("MaxUnpool", ["v", "j"], ["y"], kernel_shape=[2, 2], strides=[2, 2])], shape=(1, 2, 2), shows=False)
-simple("one_hot", [node("Shape", ["x"], ["s"], start=0, end=1), node("OneHot", ["i", "s", "v"], ["h"], axis=0), node("ReduceSum", ["h", "one"], ["c"]), node("Add", ["x", "c"], ["y"])], {"i": integers(0), "v": np.array([0, 1], np.float32), "one": integers(1)})
+simple(
+    "max_unpool",
+    [
+        node("MaxPool", ["x"], ["v", "i"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Neg", ["i"], ["n"]),
+        node("Abs", ["n"], ["j"]),
+        node("MaxUnpool", ["v", "j"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ],
+    shape=(1, 2, 2),
+    shows=False,
+)
+simple(
+    "one_hot",
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("OneHot", ["i", "s", "v"], ["h"], axis=0),
+        node("ReduceSum", ["h", "one"], ["c"]),
+        node("Add", ["x", "c"], ["y"]),
+    ],
+    {"i": integers(0), "v": np.array([0, 1], np.float32), "one": integers(1)},
+)
 simple(
     "non_max_suppression",
-    [node("NonMaxSuppression", ["x", "s", "k"], ["i"]), node("Cast", ["i"], ["f"], to=FLOAT), node("ReduceSum", ["f"], ["m"]), node("Add", ["x", "m"], ["y"])],
+    [
+        node("NonMaxSuppression", ["x", "s", "k"], ["i"]),
+        node("Cast", ["i"], ["f"], to=FLOAT),
+        node("ReduceSum", ["f"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
     {"s": floats(5, 1, 2), "k": integers(9)},
     shape=(2, 4),
     batch=5,
 )
-simple("eye_like", [node("MatMul", ["x", "w"], ["f"]), node("EyeLike", ["f"], ["e"]), node("Add", ["f", "e"], ["y"])], {"w": floats(4, 3)})
+simple(
+    "eye_like",
+    [node("MatMul", ["x", "w"], ["f"]), node("EyeLike", ["f"], ["e"]), node("Add", ["f", "e"], ["y"])],
+    {"w": floats(4, 3)},
+)
 simple("size", [node("Size", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=FLOAT), node("Div", ["x", "f"], ["y"])])
-simple("gather_by_batch_size", [node("Shape", ["x"], ["s"], start=0, end=1), node("Gather", ["table", "s"], ["g"]), node("Add", ["x", "g"], ["y"])], {"table": floats(9, 4)})
-simple("gather_elements", [node("GatherElements", ["x", "i"], ["y"], axis=0)], {"i": np.array([[1, 1, 0, 0]] * 5)}, batch=5)
+simple(
+    "gather_by_batch_size",
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("Gather", ["table", "s"], ["g"]),
+        node("Add", ["x", "g"], ["y"]),
+    ],
+    {"table": floats(9, 4)},
+)
+simple(
+    "gather_elements", [node("GatherElements", ["x", "i"], ["y"], axis=0)], {"i": np.array([[1, 1, 0, 0]] * 5)}, batch=5
+)
 
 # Refused outright.
 
@@ -434,8 +629,15 @@ simple("random_but_dead", [node("RandomNormalLike", ["x"], ["r"]), node("Neg", [
 @trap()
 def if_() -> ModelProto:
     """Which branch is taken depends on the largest entry of all."""
-    branches = {f"{which}_branch": subgraph([node(op, ["x"], [which])], [], [which]) for which, op in (("then", "Neg"), ("else", "Abs"))}
-    nodes = [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Greater", ["m", "three"], ["c"]), node("If", ["c"], ["y"], **branches)]
+    branches = {
+        f"{which}_branch": subgraph([node(op, ["x"], [which])], [], [which])
+        for which, op in (("then", "Neg"), ("else", "Abs"))
+    }
+    nodes = [
+        node("ReduceMax", ["x"], ["m"], keepdims=0),
+        node("Greater", ["m", "three"], ["c"]),
+        node("If", ["c"], ["y"], **branches),
+    ]
     return model(nodes, {"three": np.float32(3)})
 
 
@@ -443,7 +645,11 @@ def if_() -> ModelProto:
 def loop() -> ModelProto:
     """As many turns as there are rows."""
     body = subgraph([node("Identity", ["c"], ["c2"]), node("Add", ["v", "v"], ["w"])], ["i", "c", "v"], ["c2", "w"])
-    nodes = [node("Shape", ["x"], ["s"], start=0, end=1), node("Squeeze", ["s"], ["n"]), node("Loop", ["n", "", "x"], ["y"], body=body)]
+    nodes = [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("Squeeze", ["s"], ["n"]),
+        node("Loop", ["n", "", "x"], ["y"], body=body),
+    ]
     return model(nodes)
 
 
@@ -451,10 +657,20 @@ def loop() -> ModelProto:
 def scan() -> ModelProto:
     """A running sum over axis 0, the default."""
     body = subgraph([node("Add", ["a", "r"], ["b"]), node("Identity", ["b"], ["o"])], ["a", "r"], ["b", "o"])
-    return model([node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)], {"start": np.zeros(4, np.float32)})
+    return model(
+        [node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=1)], {"start": np.zeros(4, np.float32)}
+    )
 
 
-simple("sequence", [node("SequenceConstruct", ["x", "x"], ["s"]), node("ConcatFromSequence", ["s"], ["f"], axis=0), node("ReduceMax", ["f"], ["m"]), node("Add", ["x", "m"], ["y"])])
+simple(
+    "sequence",
+    [
+        node("SequenceConstruct", ["x", "x"], ["s"]),
+        node("ConcatFromSequence", ["s"], ["f"], axis=0),
+        node("ReduceMax", ["f"], ["m"]),
+        node("Add", ["x", "m"], ["y"]),
+    ],
+)
 simple("optional", [node("Optional", ["x"], ["o"]), node("OptionalGetElement", ["o"], ["y"])], shows=False)
 simple("unknown_domain", [node("Relu", ["x"], ["y"], domain="com.example")], domains=("com.example",), shows=False)
 simple("unknown_attribute", [node("Relu", ["x"], ["y"], axis=0)], shows=False)
@@ -496,27 +712,66 @@ def function_with_overload() -> ModelProto:
 
 # More that we thought of.
 
-simple("rank_changing_broadcast", [node("ReduceMax", ["x", "one"], ["c"]), node("Squeeze", ["c", "one"], ["r"]), node("Add", ["c", "r"], ["y"])], {"one": integers(1)})
-simple("vector_of_rows_added", [node("ReduceMax", ["x", "one"], ["r"], keepdims=0), node("Add", ["x", "r"], ["y"])], {"one": integers(1)}, shape=(5,), batch=5)
-simple("squeeze_without_axes", [node("ReduceMax", ["x", "one"], ["c"]), node("Squeeze", ["c"], ["y"])], {"one": integers(1)})
+simple(
+    "rank_changing_broadcast",
+    [node("ReduceMax", ["x", "one"], ["c"]), node("Squeeze", ["c", "one"], ["r"]), node("Add", ["c", "r"], ["y"])],
+    {"one": integers(1)},
+)
+simple(
+    "vector_of_rows_added",
+    [node("ReduceMax", ["x", "one"], ["r"], keepdims=0), node("Add", ["x", "r"], ["y"])],
+    {"one": integers(1)},
+    shape=(5,),
+    batch=5,
+)
+simple(
+    "squeeze_without_axes",
+    [node("ReduceMax", ["x", "one"], ["c"]), node("Squeeze", ["c"], ["y"])],
+    {"one": integers(1)},
+)
 simple(
     "expand_along_second_axis",
-    [node("Shape", ["x"], ["s"], start=0, end=1), node("Concat", ["s", "s", "four"], ["t"], axis=0), node("Expand", ["x", "t"], ["y"])],
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("Concat", ["s", "s", "four"], ["t"], axis=0),
+        node("Expand", ["x", "t"], ["y"]),
+    ],
     {"four": integers(4)},
 )
-simple("constant_of_shape_positions", [node("Shape", ["x"], ["s"], start=0, end=1), node("ConstantOfShape", ["s"], ["z"]), node("CumSum", ["z", "zero"], ["c"], exclusive=0), node("Cast", ["c"], ["f"], to=FLOAT), node("Unsqueeze", ["f", "one"], ["g"]), node("Cos", ["g"], ["h"]), node("CumSum", ["h", "zero"], ["k"]), node("Add", ["x", "k"], ["y"])], {"zero": number(0), "one": integers(1)})
+simple(
+    "constant_of_shape_positions",
+    [
+        node("Shape", ["x"], ["s"], start=0, end=1),
+        node("ConstantOfShape", ["s"], ["z"]),
+        node("CumSum", ["z", "zero"], ["c"], exclusive=0),
+        node("Cast", ["c"], ["f"], to=FLOAT),
+        node("Unsqueeze", ["f", "one"], ["g"]),
+        node("Cos", ["g"], ["h"]),
+        node("CumSum", ["h", "zero"], ["k"]),
+        node("Add", ["x", "k"], ["y"]),
+    ],
+    {"zero": number(0), "one": integers(1)},
+)
 simple("output_is_constant", [node("Abs", ["x"], ["unused"]), node("Identity", ["c"], ["y"])], {"c": floats(1, 4)})
 simple("output_is_turned", [node("Transpose", ["x"], ["y"])])
 simple("output_counts_rows", [node("Shape", ["x"], ["y"])], kind=INT64)
 simple("two_rows_in_one", [node("Reshape", ["x", "t"], ["y"])], {"t": integers(-1, 2)})
 simple(
     "interleaved_rows",
-    [node("Reshape", ["x", "t"], ["a"]), node("Transpose", ["a"], ["b"], perm=[1, 0, 2]), node("Reshape", ["b", "u"], ["y"])],
+    [
+        node("Reshape", ["x", "t"], ["a"]),
+        node("Transpose", ["a"], ["b"], perm=[1, 0, 2]),
+        node("Reshape", ["b", "u"], ["y"]),
+    ],
     {"t": integers(-1, 2, 2), "u": integers(-1, 4)},
 )
 simple(
     "skip_layer_norm_of_rows",
-    [node("Transpose", ["x"], ["t"], perm=[1, 2, 0]), node("SkipLayerNormalization", ["t", "t", "s"], ["n"], domain="com.microsoft"), node("Transpose", ["n"], ["y"], perm=[2, 0, 1])],
+    [
+        node("Transpose", ["x"], ["t"], perm=[1, 2, 0]),
+        node("SkipLayerNormalization", ["t", "t", "s"], ["n"], domain="com.microsoft"),
+        node("Transpose", ["n"], ["y"], perm=[2, 0, 1]),
+    ],
     {"s": np.ones(5, np.float32)},
     shape=(2, 3),
     batch=5,
@@ -530,9 +785,32 @@ simple(
     batch=5,
     domains=("com.microsoft",),
 )
-simple("fused_product_turned", [node("FusedMatMul", ["x", "x"], ["g"], domain="com.microsoft", transA=1), node("MatMul", ["x", "g"], ["y"])], domains=("com.microsoft",))
-simple("bias_gelu_of_rows", [node("Transpose", ["x"], ["t"]), node("BiasGelu", ["t", "b"], ["g"], domain="com.microsoft"), node("Transpose", ["g"], ["y"])], {"b": floats(5)}, batch=5, domains=("com.microsoft",))
-simple("internal_operator", [node("ReorderInput", ["x"], ["r"], domain="com.microsoft.nchwc"), node("ReorderOutput", ["r"], ["y"], domain="com.microsoft.nchwc", channels=8)], shape=(8, 2, 2), domains=("com.microsoft.nchwc",), shows=False)
+simple(
+    "fused_product_turned",
+    [node("FusedMatMul", ["x", "x"], ["g"], domain="com.microsoft", transA=1), node("MatMul", ["x", "g"], ["y"])],
+    domains=("com.microsoft",),
+)
+simple(
+    "bias_gelu_of_rows",
+    [
+        node("Transpose", ["x"], ["t"]),
+        node("BiasGelu", ["t", "b"], ["g"], domain="com.microsoft"),
+        node("Transpose", ["g"], ["y"]),
+    ],
+    {"b": floats(5)},
+    batch=5,
+    domains=("com.microsoft",),
+)
+simple(
+    "internal_operator",
+    [
+        node("ReorderInput", ["x"], ["r"], domain="com.microsoft.nchwc"),
+        node("ReorderOutput", ["r"], ["y"], domain="com.microsoft.nchwc", channels=8),
+    ],
+    shape=(8, 2, 2),
+    domains=("com.microsoft.nchwc",),
+    shows=False,
+)
 simple("old_opset", [node("Add", ["x", "x"], ["y"])], opset=6, shows=False)
 simple("future_opset", [node("Add", ["x", "x"], ["y"])], opset=99, shows=False)
 simple("external_weights", [node("Add", ["x", "c"], ["y"])], {"c": floats(1, 4)}, shows=False)

@@ -36,7 +36,8 @@ class OnnxModel:
         self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         graph, self._sha256 = read_model(Path(path))
-        self._session, self.report = inspected_session(graph, self._device, number, self._threads)
+        inspected = inspected_session(graph, self._device, number, self._threads)
+        self._session, self.report = inspected.session, inspected.report
         if independence == "proved" and not self.report.proved:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
         self._input, shape = _only_input(self._session)
@@ -46,7 +47,7 @@ class OnnxModel:
             raise ValueError("the model has no output")
         self._output = self._session.get_outputs()[0].name
         provider = self._session.get_providers()[0]
-        self._flags = {"optimization": "all", "provider": provider, "threads": str(self._threads)}
+        self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
         independence = "proved" if self.report.proved else "assumed"

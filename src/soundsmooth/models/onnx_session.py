@@ -5,6 +5,7 @@ optimizer works once and writes down what it made of the graph; a second session
 rewriting turned off, and writes down the graph that it runs. This last graph is the one that is inspected.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,35 +18,63 @@ from .protocol import first_line
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
-def inspected_session(graph: bytes, device: str, number: str, threads: int) -> tuple[Any, Report]:
-    """A session for the optimized graph, and what is proved of the very graph that it runs.
+#: How far the optimizer may go, best first.
+LEVELS = ("all", "extended", "basic")
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A session, what is proved of the very graph that it runs, and how far that graph was optimized."""
+
+    session: Any
+    report: Report
+    level: str
+
+
+def inspected_session(graph: bytes, device: str, number: str, threads: int) -> Inspected:
+    """A session for the fully optimized graph; for a less optimized one if only that can be proved.
 
     If the runtime cannot read again what its optimizer wrote, the session is the optimizer's own and nothing is proved.
     """
+    best = _inspected(graph, device, number, threads, LEVELS[0])
+    if best.report.proved or not inspect_onnx(graph).proved:
+        return best
+    lower = (_inspected(graph, device, number, threads, level) for level in LEVELS[1:])
+    return next((found for found in lower if found.report.proved), best)
+
+
+def _inspected(graph: bytes, device: str, number: str, threads: int, level: str) -> Inspected:
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         optimized, running = Path(folder, "optimized.onnx"), Path(folder, "running.onnx")
-        session = _session(graph, device, number, threads, optimize=True, written=optimized)
+        session = _session(graph, device, number, threads, level, optimized)
         hidden = draws_or_hides(graph)
         if hidden is not None:
-            return session, not_proved(hidden)
+            return Inspected(session, not_proved(hidden), level)
         try:
-            frozen = _session(optimized.read_bytes(), device, number, threads, optimize=False, written=running)
+            frozen = _session(optimized.read_bytes(), device, number, threads, "none", running)
             ran = running.read_bytes()
         except (OSError, ValueError) as error:
-            return session, not_proved(f"the optimized graph could not be written or read again: {first_line(error)}")
-    return frozen, inspect_onnx(ran, internal=True)
+            reason = f"the optimized graph could not be written or read again: {first_line(error)}"
+            return Inspected(session, not_proved(reason), level)
+    return Inspected(frozen, inspect_onnx(ran, internal=True), level)
 
 
-def _session(graph: bytes, device: str, number: str, threads: int, *, optimize: bool, written: Path) -> Any:
+def _session(graph: bytes, device: str, number: str, threads: int, level: str, written: Path) -> Any:
     """A session that has written the graph it runs to a file."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
-    levels = onnxruntime.GraphOptimizationLevel
+    known = onnxruntime.GraphOptimizationLevel
+    levels = {
+        "all": known.ORT_ENABLE_ALL,
+        "extended": known.ORT_ENABLE_EXTENDED,
+        "basic": known.ORT_ENABLE_BASIC,
+        "none": known.ORT_DISABLE_ALL,
+    }
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimize else levels.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels[level]
     options.optimized_model_filepath = str(written)
     wanted = PROVIDERS.get(device)
     if wanted not in onnxruntime.get_available_providers():

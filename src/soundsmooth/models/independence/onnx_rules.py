@@ -460,6 +460,7 @@ RULES: dict[str, Rule] = {
     "TopK": rule(_top, "axis largest sorted", since=10, most=2),
     "Trilu": rule(_triangle, "upper", since=14, most=2),
     "LayerNormalization": rule(_layer_norm, "axis epsilon stash_type", most=3),  # the runtime has it in all opsets
+    "SimplifiedLayerNormalization": rule(_layer_norm, "axis epsilon stash_type", most=2),  # the runtime's own
     "RMSNormalization": rule(_layer_norm, "axis epsilon stash_type", since=23, most=2),
     "BatchNormalization": rule(_batch_norm, "epsilon momentum training_mode", most=5),
     "InstanceNormalization": rule(_instance_norm, "epsilon", most=3),

@@ -28,8 +28,8 @@ class Call:
         return value
 
     def tensors(self) -> list[Value]:
-        """All tensors among the arguments."""
-        return [value for value in self.arguments.values() if isinstance(value, Value)]
+        """All tensors among the arguments, those in lists too."""
+        return _tensors(list(self.arguments.values()))
 
     def parameters(self, *names: str) -> None:
         """Unproved unless these arguments are absent, or tensors that do not come from the batch."""
@@ -75,3 +75,9 @@ class Call:
         if self.result(value.axis, value.outer, number).shape != value.shape:
             raise Unproved(f"torch infers another shape than [{value}]")
         return value
+
+
+def _tensors(value: Any) -> list[Value]:
+    if isinstance(value, list | tuple):
+        return [tensor for entry in value for tensor in _tensors(entry)]
+    return [value] if isinstance(value, Value) else []

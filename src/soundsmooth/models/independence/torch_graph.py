@@ -32,8 +32,9 @@ INPUTS = frozenset({"PARAMETER", "BUFFER", "CONSTANT_TENSOR"})
 def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[torch.nn.Module, Report]":
     """The module as a plain graph for any batch size (or that of the example), and what is proved of that graph.
 
-    Run what is returned: the report is about that. It shares its parameters' memory with `module`. If torch cannot
-    export the module, or nothing is proved, `module` itself is returned.
+    Run what is returned, and if the report names a batch size, with batches of that size alone: the report is about
+    that. The graph shares its parameters' memory with `module`. If torch cannot export the module, or if nothing is
+    proved, `module` itself is returned.
 
     Guarantee: see `Report`.
     """
@@ -147,11 +148,11 @@ def _outcome(
 ) -> Found:
     """What is known of a call's result."""
     rule = _rule(node)
+    _remember(node, rule, memory)
     broken = next((one for one in (found[i] for i in node.all_input_nodes) if isinstance(one, Unproved)), None)
+    if broken is not None:
+        return broken
     try:
-        _remember(node, rule, memory)
-        if broken is not None:
-            return broken
         if rule is None:
             return _sizes(node, found, symbols)
         arguments = _arguments(node, rule, found)
@@ -180,13 +181,16 @@ def _rule(node: "fx.Node") -> AtenRule | None:
 
 
 def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory) -> None:
-    """Which memory a result lies in; Unproved if the call writes where it may not."""
+    """Which memory a result lies in. A call that writes where it may not ends the proof: others would see it."""
     import torch
     from torch import fx
 
     inputs = node.all_input_nodes
-    if rule is None or not isinstance(node.target, torch._ops.OpOverload):
+    if node.target is operator.getitem:
         memory.share(node, inputs)
+        return
+    if rule is None or not isinstance(node.target, torch._ops.OpOverload):
+        memory.own(node)  # a number
         return
     written = [argument.name for argument in node.target._schema.arguments if _is_written(argument)]
     if not written:
@@ -197,9 +201,8 @@ def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory) -> None:
         if written != [rule.arguments[0]] or not isinstance(target, fx.Node):
             raise Unproved("it writes into more than its first operand")
         memory.write(node, target, [other for other in inputs if other is not target])
-    except Unproved:
-        memory.share(node, inputs)
-        raise
+    except Unproved as reason:
+        raise Unproved(f"{node.target} {node.name!r}: {reason}") from None
 
 
 def _is_written(argument: Any) -> bool:
@@ -218,13 +221,9 @@ def _arguments(node: "fx.Node", rule: AtenRule, found: dict["fx.Node", Found]) -
     given = dict(zip(rule.arguments, node.args, strict=False)) | dict(node.kwargs)
     arguments = {one.name: _seen(given[one.name], found) if one.name in given else one.default_value for one in schema}
     for name, value in arguments.items():
-        if name not in SIZED and _has_batch(value):
+        if name not in rule.sizes and _has_batch(value):
             raise Unproved(f"the batch size reaches the data, as {name}")
     return arguments
-
-
-#: The arguments that may hold the batch size: shapes, and the ends of slices.
-SIZED = frozenset({"size", "shape", "sizes", "repeats", "start", "end"})
 
 
 def _has_batch(value: Any) -> bool:

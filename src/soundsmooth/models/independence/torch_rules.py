@@ -21,6 +21,8 @@ class AtenRule:
     arguments: tuple[str, ...]
     fresh: bool = False
     """The result is new memory, never a view of an operand or the operand itself."""
+    sizes: frozenset[str] = frozenset()
+    """The arguments that may hold the batch size: shapes that the result is known to have, the ends of slices."""
 
 
 # One entry of each operand makes one entry of the result.
@@ -308,9 +310,9 @@ def _shuffled(call: Call) -> Value:
 def _table() -> dict[str, AtenRule]:
     rules: dict[str, AtenRule] = {}
 
-    def add(flow: Flow, names: str, arguments: str, fresh: bool = False) -> None:
-        for name in names.split():
-            rules[name if "." in name else f"{name}.default"] = AtenRule(flow, tuple(arguments.split()), fresh)
+    def add(flow: Flow, names: str, arguments: str, fresh: bool = False, sizes: str = "") -> None:
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, frozenset(sizes.split()))
+        rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
         """With the in-place form of each operator that has one."""
@@ -357,10 +359,10 @@ def _table() -> dict[str, AtenRule]:
     add(_dropout, "dropout_", "self p train")
 
     made = "dtype layout device pin_memory"
-    add(_filled, "zeros ones", f"size {made}", fresh=True)
-    add(_filled, "full", f"size fill_value {made}", fresh=True)
-    add(_filled, "new_zeros new_ones", f"self size {made}", fresh=True)
-    add(_filled, "new_full", f"self size fill_value {made}", fresh=True)
+    add(_filled, "zeros ones", f"size {made}", fresh=True, sizes="size")
+    add(_filled, "full", f"size fill_value {made}", fresh=True, sizes="size")
+    add(_filled, "new_zeros new_ones", f"self size {made}", fresh=True, sizes="size")
+    add(_filled, "new_full", f"self size fill_value {made}", fresh=True, sizes="size")
     add(_same_in_every_run, "arange", f"end {made}", fresh=True)
     add(_same_in_every_run, "arange.start", f"start end {made}", fresh=True)
     add(_same_in_every_run, "arange.start_step", f"start end step {made}", fresh=True)
@@ -421,17 +423,17 @@ def _table() -> dict[str, AtenRule]:
         fresh=True,
     )
 
-    add(_reshaped, "view _unsafe_view", "self size")
-    add(_reshaped, "reshape", "self shape")
+    add(_reshaped, "view _unsafe_view", "self size", sizes="size")
+    add(_reshaped, "reshape", "self shape", sizes="shape")
     add(_reshaped, "flatten.using_ints", "self start_dim end_dim")
-    add(_reshaped, "unflatten.int", "self dim sizes")
+    add(_reshaped, "unflatten.int", "self dim sizes", sizes="sizes")
     add(_permuted, "permute", "self dims")
     add(_exchanged, "transpose.int", "self dim0 dim1")
     add(_matrix_turned, "t numpy_T", "self")
     add(_unsqueezed, "unsqueeze", "self dim")
     add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
-    add(_expanded, "expand", "self size implicit")
-    add(_repeated, "repeat", "self repeats")
+    add(_expanded, "expand", "self size implicit", sizes="size")
+    add(_repeated, "repeat", "self repeats", sizes="repeats")
     add(_concatenated, "cat", "tensors dim", fresh=True)
     add(_stacked, "stack", "tensors dim", fresh=True)
     add(_parts, "split.Tensor", "self split_size dim")
@@ -439,7 +441,7 @@ def _table() -> dict[str, AtenRule]:
     add(_parts, "chunk", "self chunks dim")
     add(_unbound, "unbind.int", "self dim")
     add(_selected, "select.int", "self dim index")
-    add(_sliced, "slice.Tensor", "self dim start end step")
+    add(_sliced, "slice.Tensor", "self dim start end step", sizes="start end")
     add(_padded, "pad", "self pad mode value")
     add(_padded, "constant_pad_nd", "self pad value")
     add(_looked_up, "embedding", "weight indices padding_idx scale_grad_by_freq sparse", fresh=True)
