@@ -109,6 +109,15 @@ def without_gradient(x: Tensor) -> Tensor:
     return y.flatten(1)
 
 
+def mask_kept_in_a_constant(x: Tensor) -> Tensor:
+    """A constant of the module that is overwritten in each call."""
+    KEPT.add_(1)
+    return (x + KEPT).flatten(1)
+
+
+KEPT = torch.zeros(4, 4)
+
+
 FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
     "mean_over_rows": lambda x: (x - x.mean(0)).flatten(1),
@@ -160,6 +169,10 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "written_to_a_copy_that_is_none": written_to_a_copy_that_is_none,
     "written_twice": written_twice,
     "writes_to_input": writes_to_input,
+    "region_of_the_batch": lambda x: region_of_the_batch(x),
+    "mask_kept_in_a_constant": mask_kept_in_a_constant,
+    "einsum_over_rows": lambda x: torch.einsum("bi,bj->ij", x.flatten(1), x.flatten(1))[: x.shape[0]],
+    "einsum_of_all_pairs": lambda x: torch.einsum("bi,ci->bc", x.flatten(1), x.flatten(1)),
     "constant_output": lambda x: torch.zeros(3, 2),
     "two_outputs": lambda x: (x.flatten(1), x),  # type: ignore[dict-item,return-value]
 }
@@ -204,6 +217,21 @@ def test_the_trap_is_real(name: str) -> None:
     assert violation(run, SHAPE, sizes) is not None
 
 
+def mask_of_regions(x: Tensor) -> Tensor:
+    """A constant that is written to in parts, as in Swin transformers."""
+    mask = x.new_zeros(4, 4)
+    mask[:2, :2] = 1
+    mask[2:] = 2
+    return (x + mask).flatten(1)
+
+
+def region_of_the_batch(x: Tensor) -> Tensor:
+    """The same mask, with a part that comes from the batch."""
+    mask = x.new_zeros(4, 4)
+    mask[:2, :2] = x.mean()
+    return (x + mask).flatten(1)
+
+
 GOOD: dict[str, Callable[[Tensor], Tensor]] = {
     "in_place_chain": lambda x: x.mul(2).add_(1).relu_().flatten(1),
     "in_place_after_use": lambda x: (lambda y: y.sin() + y.relu_())(x.flatten(1) * 1),
@@ -220,6 +248,8 @@ GOOD: dict[str, Callable[[Tensor], Tensor]] = {
         .mean((1, 2, 3))
         .reshape(x.shape[0], -1)
     ),
+    "mask_of_regions": mask_of_regions,
+    "einsum": lambda x: torch.einsum("bchw,cd->bdhw", x, torch.ones(2, 3)).flatten(1),
     "roll_pixels": lambda x: x.roll((1, 1), (2, 3)).flatten(1),
     "last_token": lambda x: x.flatten(2)[:, -1],
     "attention": lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True).flatten(1),

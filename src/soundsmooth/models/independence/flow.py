@@ -268,6 +268,31 @@ def _outside(value: Value) -> Value:
     return Value(value.shape[:-2], None if inside else value.axis, ONE if inside else value.outer)
 
 
+def summed(equation: str, values: Sequence[Value]) -> Value:
+    """Products of entries, summed over the letters that do not stay (einsum).
+
+    The batch's letter must be the same in all operands with rows, and stay: then each sum belongs to one row.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if not arrow or not "".join([*terms, right]).isalpha() or len(terms) != len(values):
+        raise Unproved("its equation has dots, no arrow, or the wrong number of operands")
+    if any(len(set(term)) != len(term) for term in [*terms, right]):
+        raise Unproved("its equation repeats a letter within a term")
+    sizes: dict[str, Extent] = {}
+    for term, value in zip(terms, values, strict=True):
+        for letter, size in zip(term, value.shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise Unproved(f"the extents of {letter} in its equation cannot be shown to be equal")
+    rows = {
+        (term[value.axis], value.outer) for term, value in zip(terms, values, strict=True) if value.axis is not None
+    }
+    if len(rows) > 1 or any(letter not in right for letter, _ in rows):
+        raise Unproved("it sums over the batch axis, or makes every row meet every row")
+    letter, outer = rows.pop() if rows else ("", ONE)
+    return Value(tuple(sizes[one] for one in right), right.index(letter) if letter else None, outer)
+
+
 def only_first(value: Value, what: str) -> None:
     """Unproved unless rows, if there are any, lie on axis 0: for operators whose definition treats it as the batch."""
     if value.axis not in (None, 0):

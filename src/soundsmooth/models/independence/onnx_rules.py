@@ -190,26 +190,7 @@ def global_pool(node: Node) -> list[Value]:
 
 
 def _einsum(node: Node) -> list[Value]:
-    """Sums over letters; the batch's letter must be the same in all operands with rows, and stay."""
-    left, arrow, right = node.text("equation", "").replace(" ", "").partition("->")
-    terms, values = left.split(","), node.all()
-    letters = "".join([*terms, right])
-    if not arrow or not letters.isalpha() or len(terms) != len(values):
-        raise Unproved("its equation has dots, no arrow, or the wrong number of operands")
-    sizes: dict[str, Extent] = {}
-    rows = {
-        (term[value.axis], value.outer) for term, value in zip(terms, values, strict=True) if value.axis is not None
-    }
-    for term, value in zip(terms, values, strict=True):
-        if len(set(term)) != len(term) or len(term) != value.rank or len(set(right)) != len(right):
-            raise Unproved("its equation repeats a letter or does not fit its operands")
-        for letter, size in zip(term, value.shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                raise Unproved(f"the extents of {letter} in its equation cannot be shown to be equal")
-    if len(rows) > 1 or any(sizes[letter].of_batch and letter not in right for letter in sizes):
-        raise Unproved("it sums over the batch axis, or makes every row meet every row")
-    letter, outer = rows.pop() if rows else ("", ONE)
-    return [Value(tuple(sizes[one] for one in right), right.index(letter) if letter else None, outer)]
+    return [flow.summed(node.text("equation", ""), node.all())]
 
 
 # The same entries at other places.

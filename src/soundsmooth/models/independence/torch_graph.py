@@ -148,7 +148,7 @@ def _outcome(
 ) -> Found:
     """What is known of a call's result."""
     rule = _rule(node)
-    _remember(node, rule, memory)
+    _remember(node, rule, memory, found)
     broken = next((one for one in (found[i] for i in node.all_input_nodes) if isinstance(one, Unproved)), None)
     if broken is not None:
         return broken
@@ -180,7 +180,7 @@ def _rule(node: "fx.Node") -> AtenRule | None:
     return rule
 
 
-def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory) -> None:
+def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory, found: dict["fx.Node", Found]) -> None:
     """Which memory a result lies in. A call that writes where it may not ends the proof: others would see it."""
     import torch
     from torch import fx
@@ -200,9 +200,23 @@ def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory) -> None:
     try:
         if written != [rule.arguments[0]] or not isinstance(target, fx.Node):
             raise Unproved("it writes into more than its first operand")
+        if _all_constant([*memory.sharers(target), *inputs], found) and not _is_fixed(memory.sharers(target)):
+            memory.share(node, [target])  # whoever sees it sees the same in every run
+            return
         memory.write(node, target, [other for other in inputs if other is not target])
     except Unproved as reason:
         raise Unproved(f"{node.target} {node.name!r}: {reason}") from None
+
+
+def _all_constant(nodes: "list[fx.Node]", found: dict["fx.Node", Found]) -> bool:
+    """None of the nodes depends on the batch."""
+    values = [found[node] for node in nodes]
+    return all(isinstance(value, Value) and value.axis is None for value in values)
+
+
+def _is_fixed(nodes: "list[fx.Node]") -> bool:
+    """An input or a parameter is among the nodes: writing there would be state."""
+    return any(node.op != "call_function" for node in nodes)
 
 
 def _is_written(argument: Any) -> bool:

@@ -38,6 +38,10 @@ class Memory:
                     self._root[member] = one
                 self._members[one] += self._members.pop(two)
 
+    def sharers(self, node: "Node") -> list["Node"]:
+        """All nodes so far that may share memory with this one."""
+        return list(self._members[self._root[node]])
+
     def write(self, node: "Node", target: "Node", others: Iterable["Node"]) -> None:
         """Unproved unless what `node` writes into `target` is seen through `node` alone.
 

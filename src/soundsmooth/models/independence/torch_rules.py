@@ -100,6 +100,12 @@ def _attention(call: Call) -> Value:
     return call.checked(found)
 
 
+def _einsum(call: Call) -> Value:
+    if not isinstance(call.arguments["equation"], str):
+        raise Unproved("its equation is not known")
+    return call.checked(flow.summed(call.arguments["equation"], _listed(call)))
+
+
 def _turned(value: Value) -> Value:
     if value.rank < 2:
         raise Unproved("an operand has no two axes")
@@ -188,12 +194,15 @@ def _permuted(call: Call) -> Value:
     return call.checked(flow.transposed(call.tensor("self"), call.integers("dims")))
 
 
-def _exchanged(call: Call) -> Value:
-    value = call.tensor("self")
-    order = list(range(value.rank))
-    one, other = (axis_of(call.integer(name), value.rank) for name in ("dim0", "dim1"))
-    order[one], order[other] = other, one
-    return call.checked(flow.transposed(value, order))
+def _exchanged(first: str, second: str) -> Flow:
+    def exchanged(call: Call) -> Value:
+        value = call.tensor("self")
+        order = list(range(value.rank))
+        one, other = (axis_of(call.integer(name), value.rank) for name in (first, second))
+        order[one], order[other] = other, one
+        return call.checked(flow.transposed(value, order))
+
+    return exchanged
 
 
 def _matrix_turned(call: Call) -> Value:
@@ -386,6 +395,9 @@ def _table() -> dict[str, AtenRule]:
         "query key value attn_mask dropout_p is_causal scale enable_gqa",
         fresh=True,
     )
+    add(_einsum, "einsum", "equation tensors path")
+    add(_in_place, "zero_", "self")
+    add(_in_place, "fill_.Scalar fill_.Tensor", "self value")
     for axes in (1, 2, 3):
         divisor = "" if axes == 1 else " divisor_override"
         add(_pool(axes), f"max_pool{axes}d", "self kernel_size stride padding dilation ceil_mode", fresh=True)
@@ -428,11 +440,13 @@ def _table() -> dict[str, AtenRule]:
     add(_reshaped, "flatten.using_ints", "self start_dim end_dim")
     add(_reshaped, "unflatten.int", "self dim sizes", sizes="sizes")
     add(_permuted, "permute", "self dims")
-    add(_exchanged, "transpose.int", "self dim0 dim1")
+    add(_exchanged("dim0", "dim1"), "transpose.int", "self dim0 dim1")
+    add(_exchanged("axis0", "axis1"), "swapaxes", "self axis0 axis1")
     add(_matrix_turned, "t numpy_T", "self")
     add(_unsqueezed, "unsqueeze", "self dim")
     add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
     add(_expanded, "expand", "self size implicit", sizes="size")
+    add(_expanded, "expand_as", "self other")
     add(_repeated, "repeat", "self repeats", sizes="repeats")
     add(_concatenated, "cat", "tensors dim", fresh=True)
     add(_stacked, "stack", "tensors dim", fresh=True)
