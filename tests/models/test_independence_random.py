@@ -246,9 +246,10 @@ def products(g: Growing) -> str:
     if choice < 0.8:
         return g.add("MatMul", [one, turned])
     flags = {flag: g.draw.randrange(2) for flag in ("transA", "transB")}
-    if choice < 0.9:
+    if choice < 0.85:
         return g.add("Gemm", [one, other], **flags)
-    return g.add("FusedMatMul", [one, other], domain="com.microsoft", **flags)
+    moved = {flag: g.draw.randrange(2) for flag in ("transBatchA", "transBatchB")}
+    return g.add("FusedMatMul", [one, other], domain="com.microsoft", **flags, **moved)
 
 
 def einsum(g: Growing) -> str:

@@ -138,7 +138,8 @@ def reshaped(value: Value, target: Sequence[Extent], batch: int | None) -> Value
     entry of row b is number (p · B + b) · r + s, p < P. If the axes before an axis of the new shape have product Q,
     Q divides P, and that axis has extent (P / Q) · B · c, then b lies on it in the same way, with outer = P / Q.
     """
-    if product(target) != product(value.shape) and not _same_number(target, value.shape, batch):
+    target = [counted(size, batch) for size in target]
+    if product(target) != counted(product(value.shape), batch):
         raise Unproved(f"[{value}] cannot be shown to have as many entries as [{', '.join(map(str, target))}]")
     if value.axis is None:
         return replace(value, shape=tuple(target))
@@ -160,12 +161,10 @@ def _in_rows(size: Extent, outer: Extent | None, batch: int) -> Extent:
     return rest.times(outer).times(BATCH)
 
 
-def _same_number(one: Sequence[Extent], other: Sequence[Extent], batch: int | None) -> bool:
-    return batch is not None and _counted(product(one), batch) == _counted(product(other), batch)
-
-
-def _counted(extent: Extent, batch: int) -> Extent:
-    """An extent with the fixed batch size put in."""
+def counted(extent: Extent, batch: int | None) -> Extent:
+    """An extent with the batch size put in, if it is fixed."""
+    if batch is None:
+        return extent
     symbols = tuple(symbol for symbol in extent.symbols if symbol != BATCH_SYMBOL)
     return Extent(extent.count * batch ** (len(extent.symbols) - len(symbols)), symbols)
 
@@ -179,7 +178,7 @@ def expanded(value: Value, target: Sequence[Extent], batch: int | None) -> Value
     shape, outer = [], value.outer
     for place, (size, wanted) in enumerate(zip(old, target, strict=True)):
         same = wanted in (ONE, size)
-        if place == axis and not same and (batch is None or _counted(size, batch) != wanted):
+        if place == axis and not same and (batch is None or counted(size, batch) != wanted):
             raise Unproved("the batch axis is broadcast")
         if place != axis and not same and size != ONE:
             if wanted.of_batch or (size.number is not None and wanted.number is not None):
@@ -215,12 +214,15 @@ def tiled(value: Value, repeats: Sequence[Extent]) -> Value:
     return Value(shape, axis, value.outer if value.axis is not None else ONE)
 
 
-def concatenated(values: Sequence[Value], axis: int) -> Value:
+def concatenated(values: Sequence[Value], axis: int, batch: int | None) -> Value:
     """Tensors one after the other along an axis that is not the batch axis, which all of them must have."""
     rank = values[0].rank
     axis = axis_of(axis, rank)
     if any(value.rank != rank for value in values):
         raise Unproved("tensors of different ranks are concatenated")
+    row = next((value.axis for value in values if value.axis is not None), None)
+    if batch == 1 and row is not None:
+        values = [_only_row(value, row) for value in values]
     places = {(value.axis, value.outer) for value in values}
     if len(places) > 1:
         raise Unproved("something that is not made of rows, or made of them in another order, is concatenated to rows")
@@ -238,6 +240,13 @@ def concatenated(values: Sequence[Value], axis: int) -> Value:
         else:
             shape.append(sizes[0] if len(set(sizes)) == 1 else unknown())
     return Value(tuple(shape), place, outer)
+
+
+def _only_row(value: Value, axis: int) -> Value:
+    """A constant of extent 1 along the batch axis is a row, if there is one row by definition."""
+    if value.axis is not None or value.shape[axis] != ONE:
+        return value
+    return Value((*value.shape[:axis], BATCH, *value.shape[axis + 1 :]), axis)
 
 
 def product_of_matrices(left: Value, right: Value) -> Value:

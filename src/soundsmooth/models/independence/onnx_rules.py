@@ -200,21 +200,22 @@ def _reshape(node: Node) -> list[Value]:
     value, target = node.input(0), node.input(1).known
     if target is None:
         raise Unproved("its target is not known")
-    return [flow.reshaped(value, _target(value, target, node.integer("allowzero", 0)), node.batch)]
+    return [flow.reshaped(value, _target(value, target, node), node.batch)]
 
 
-def _target(value: Value, target: Sequence[Extent | float], allow_zero: int) -> list[Extent]:
+def _target(value: Value, target: Sequence[Extent | float], node: Node) -> list[Extent]:
     """The extents that a reshape asks for: 0 means as before, −1 means the rest."""
     found: list[Extent | None] = []
     for axis, size in enumerate(target):
         if not isinstance(size, Extent) or size.count < -1 or (size.count == -1 and size.symbols):
             raise Unproved("its target is not made of extents")
-        if size.count == 0 and (allow_zero or axis >= value.rank or size.symbols):
+        if size.count == 0 and (node.integer("allowzero", 0) or axis >= value.rank or size.symbols):
             raise Unproved("its target holds a zero")
         found.append(None if size.count == -1 else value.shape[axis] if size.count == 0 else size)
     if found.count(None) > 1:
         raise Unproved("its target leaves two extents open")
-    rest = product(value.shape).over(product(size for size in found if size is not None))
+    others = product(size for size in found if size is not None)
+    rest = flow.counted(product(value.shape), node.batch).over(flow.counted(others, node.batch))
     if None in found and rest is None:
         raise Unproved(f"the open extent of its target does not follow from [{value}]")
     return [rest if size is None and rest is not None else size or ONE for size in found]
@@ -252,7 +253,7 @@ def _transpose(node: Node) -> list[Value]:
 def _concat(node: Node) -> list[Value]:
     if "axis" not in node.attributes:
         raise Unproved("it has no axis")
-    return [flow.concatenated(node.all(), node.integer("axis", 0))]
+    return [flow.concatenated(node.all(), node.integer("axis", 0), node.batch)]
 
 
 def _split(node: Node) -> list[Value]:

@@ -33,10 +33,16 @@ def _rows(value: Value) -> tuple[int | None, Extent, Extent]:
 
 
 def _fused_product(node: Node) -> list[Value]:
-    node.only("transBatchA", 0)
-    node.only("transBatchB", 0)
-    left, right = (matrix(node.input(i), node.integer(f"trans{side}", 0)) for i, side in enumerate("AB"))
+    left, right = (_fused_operand(node, number, side) for number, side in enumerate("AB"))
     return [flow.product_of_matrices(left, right)]
+
+
+def _fused_operand(node: Node, number: int, side: str) -> Value:
+    """transBatch: the first axis belongs behind the axes after it, before the last; then trans: the last two change."""
+    value = node.input(number)
+    if node.integer(f"transBatch{side}", 0):
+        value = flow.transposed(value, [*range(1, value.rank - 1), 0, value.rank - 1])
+    return matrix(value, node.integer(f"trans{side}", 0))
 
 
 def _fused_gemm(node: Node) -> list[Value]:

@@ -217,6 +217,18 @@ def _moved(node: Node) -> list[Value] | None:
     return [flow.squeezed(value, ones if axes is None else axes)]
 
 
+def _reshaped(node: Node) -> list[Value] | None:
+    """A list of known integers as a list or a scalar."""
+    entries, target = _known(node.input(0)), _known(node.input(1))
+    if (
+        entries is None
+        or target not in ((Extent(-1),), (Extent(len(entries)),), ())
+        or (not target and len(entries) != 1)
+    ):
+        return None
+    return [replace(node.input(0), shape=(Extent(len(entries)),) if target else ())]
+
+
 SIZES: dict[str, Callable[[Node], list[Value] | None]] = {
     "Shape": _shape,
     "Gather": _gather,
@@ -233,4 +245,5 @@ SIZES: dict[str, Callable[[Node], list[Value] | None]] = {
     "Squeeze": _moved,
     "Unsqueeze": _moved,
     "Range": _range,
+    "Reshape": _reshaped,
 }

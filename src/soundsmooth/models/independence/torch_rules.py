@@ -247,12 +247,12 @@ def _listed(call: Call) -> list[Value]:
 
 
 def _concatenated(call: Call) -> Value:
-    return call.checked(flow.concatenated(_listed(call), call.integer("dim")))
+    return call.checked(flow.concatenated(_listed(call), call.integer("dim"), call.batch))
 
 
 def _stacked(call: Call) -> Value:
     dim = call.integer("dim")
-    return call.checked(flow.concatenated([flow.inserted(value, [dim]) for value in _listed(call)], dim))
+    return call.checked(flow.concatenated([flow.inserted(value, [dim]) for value in _listed(call)], dim, call.batch))
 
 
 def _parts(call: Call) -> list[Value | None]:
