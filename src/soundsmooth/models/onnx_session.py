@@ -37,30 +37,31 @@ def inspected_session(graph: bytes, device: str, number: str, threads: int) -> I
     If the runtime cannot read again what its optimizer wrote, the session is the optimizer's own and nothing is proved.
     """
     best = _inspected(graph, device, number, threads, LEVELS[0])
-    if best.report.proved or not inspect_onnx(graph).proved:
+    fused = best.report.reason.startswith("com.microsoft")  # an operator that the optimizer has put in
+    if best.report.proved or not (fused or inspect_onnx(graph).proved):
         return best
     lower = (_inspected(graph, device, number, threads, level) for level in LEVELS[1:])
     return next((found for found in lower if found.report.proved), best)
 
 
 def _inspected(graph: bytes, device: str, number: str, threads: int, level: str) -> Inspected:
+    hidden = draws_or_hides(graph)
+    if hidden is not None:
+        return Inspected(_session(graph, device, number, threads, level), not_proved(hidden), level)
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         optimized, running = Path(folder, "optimized.onnx"), Path(folder, "running.onnx")
-        session = _session(graph, device, number, threads, level, optimized)
-        hidden = draws_or_hides(graph)
-        if hidden is not None:
-            return Inspected(session, not_proved(hidden), level)
         try:
+            _session(graph, device, number, threads, level, optimized)
             frozen = _session(optimized.read_bytes(), device, number, threads, "none", running)
             ran = running.read_bytes()
         except (OSError, ValueError) as error:
             reason = f"the optimized graph could not be written or read again: {first_line(error)}"
-            return Inspected(session, not_proved(reason), level)
+            return Inspected(_session(graph, device, number, threads, level), not_proved(reason), level)
     return Inspected(frozen, inspect_onnx(ran, internal=True), level)
 
 
-def _session(graph: bytes, device: str, number: str, threads: int, level: str, written: Path) -> Any:
-    """A session that has written the graph it runs to a file."""
+def _session(graph: bytes, device: str, number: str, threads: int, level: str, written: Path | None = None) -> Any:
+    """A session, which may write the graph that it runs to a file."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -75,7 +76,8 @@ def _session(graph: bytes, device: str, number: str, threads: int, level: str, w
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     options.graph_optimization_level = levels[level]
-    options.optimized_model_filepath = str(written)
+    if written is not None:
+        options.optimized_model_filepath = str(written)
     wanted = PROVIDERS.get(device)
     if wanted not in onnxruntime.get_available_providers():
         there = ", ".join(onnxruntime.get_available_providers())

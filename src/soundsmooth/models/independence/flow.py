@@ -170,48 +170,46 @@ def counted(extent: Extent, batch: int | None) -> Extent:
 
 
 def expanded(value: Value, target: Sequence[Extent], batch: int | None) -> Value:
-    """Copies along axes of extent 1. A copy for each row makes rows: all of them hold the same entries."""
+    """Copies along axes of extent 1. A copy for each row makes rows: all of them hold the same entries.
+
+    A second batch axis beside one that is there already is refused by `Value`.
+    """
     rank = max(value.rank, len(target))
-    target = [ONE] * (rank - len(target)) + list(target)
     old = [ONE] * (rank - value.rank) + list(value.shape)
-    axis = None if value.axis is None else value.axis + rank - value.rank
-    shape, outer = [], value.outer
-    for place, (size, wanted) in enumerate(zip(old, target, strict=True)):
-        same = wanted in (ONE, size)
-        if place == axis and not same and (batch is None or counted(size, batch) != wanted):
-            raise Unproved("the batch axis is broadcast")
-        if place != axis and not same and size != ONE:
-            if wanted.of_batch or (size.number is not None and wanted.number is not None):
-                raise Unproved(f"an axis of extent {size} cannot be expanded to {wanted}")
-            wanted = unknown()
-        shape.append(size if same or place == axis else wanted)
-        if place != axis and wanted.of_batch and shape[-1].of_batch:
-            if axis is not None:
-                raise Unproved("the batch is expanded along a second axis")
-            axis, outer = place, ONE
-    if axis is None and batch is not None:
-        axis = next(
-            (i for i, (a, b) in enumerate(zip(old, shape, strict=True)) if a == ONE and b == Extent(batch)), None
-        )
-        if axis is not None:
-            shape[axis] = BATCH
-    return Value(tuple(shape), axis, outer)
+    wanted = [ONE] * (rank - len(target)) + list(target)
+    shape = [_copied(size, goal, batch) for size, goal in zip(old, wanted, strict=True)]
+    if value.axis is not None:
+        return Value(tuple(shape), value.axis + rank - value.rank, value.outer)
+    axis = next((axis for axis, size in enumerate(shape) if size.of_batch), None)
+    if axis is None and batch is not None:  # copies are as good as rows wherever there are as many
+        axis = next((axis for axis in range(rank) if old[axis] == ONE and shape[axis] == Extent(batch)), None)
+        shape = [BATCH if place == axis else size for place, size in enumerate(shape)]
+    return Value(tuple(shape), axis)
+
+
+def _copied(size: Extent, wanted: Extent, batch: int | None) -> Extent:
+    """The extent of an axis after it was expanded."""
+    if wanted == ONE or counted(wanted, batch) == counted(size, batch):
+        return size
+    if size == ONE:
+        return wanted
+    if size.of_batch or wanted.of_batch or (size.number is not None and wanted.number is not None):
+        raise Unproved(f"an axis of extent {size} cannot be expanded to {wanted}")
+    return unknown()
 
 
 def tiled(value: Value, repeats: Sequence[Extent]) -> Value:
-    """The whole tensor, repeated. Repeated once for each row, it makes rows that all hold the same entries."""
+    """The whole tensor, repeated. Repeated once for each row, it makes rows that all hold the same entries.
+
+    A second batch axis beside one that is there already is refused by `Value`.
+    """
     if len(repeats) != value.rank:
         raise Unproved("there must be one number of repeats for each axis")
-    axis = value.axis
-    if axis is not None and repeats[axis] != ONE:
+    if value.axis is not None and repeats[value.axis] != ONE:
         raise Unproved("the batch axis is repeated")
-    for place, times in enumerate(repeats):
-        if times.of_batch:
-            if axis is not None:
-                raise Unproved("the batch is repeated along a second axis")
-            axis = place
     shape = tuple(size.times(times) for size, times in zip(value.shape, repeats, strict=True))
-    return Value(shape, axis, value.outer if value.axis is not None else ONE)
+    copies = next((axis for axis, times in enumerate(repeats) if times.of_batch), None)
+    return Value(shape, copies if value.axis is None else value.axis, value.outer)
 
 
 def concatenated(values: Sequence[Value], axis: int, batch: int | None) -> Value:

@@ -408,6 +408,7 @@ _ONE_OPERAND = rule(_elementwise, most=1)
 
 RULES: dict[str, Rule] = {
     **_each("Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity", _ONE_OPERAND),
+    **_each("MemcpyFromHost MemcpyToHost", _ONE_OPERAND),  # the runtime's own, between devices
     **_each("Sin Cos Tan Asin Acos Atan Softplus", _ONE_OPERAND),
     **_each("Erf Sign Sinh Cosh Asinh Acosh Atanh IsNaN", rule(_elementwise, since=9, most=1)),
     **_each("LeakyRelu Elu", rule(_elementwise, "alpha", most=1)),

@@ -242,6 +242,8 @@ SIZES: dict[str, Callable[[Node], list[Value] | None]] = {
     "Where": _where,
     "Cast": _cast,
     "Identity": _same,
+    "MemcpyFromHost": _same,
+    "MemcpyToHost": _same,
     "Squeeze": _moved,
     "Unsqueeze": _moved,
     "Range": _range,
