@@ -68,14 +68,14 @@ def written_through_a_view(x: Tensor) -> Tensor:
     """What is returned has been overwritten, with a sum over all rows, under another name."""
     y = x.flatten(1) * 1
     z = y.view(-1)
-    z.add_(x.sum())
+    z.add_(x.sum((0, 1, 2, 3)))
     return y
 
 
 def written_to_a_copy_that_is_none(x: Tensor) -> Tensor:
     """contiguous() and dropout in evaluation mode return the tensor itself."""
     y = x.flatten(1) * 1
-    functional.dropout(y.contiguous(), training=False).add_(x.sum())
+    functional.dropout(y.contiguous(), training=False).add_(x.sum((0, 1, 2, 3)))
     return y
 
 
@@ -119,6 +119,7 @@ KEPT = torch.zeros(4, 4)
 
 
 FLAT: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean_over_all_axes": lambda x: (x - x.mean((0, 1, 2, 3))).flatten(1),
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
     "mean_over_rows": lambda x: (x - x.mean(0)).flatten(1),
     "mean_over_negative_axis": lambda x: (x - x.mean(-4, keepdim=True)).flatten(1),
@@ -150,6 +151,10 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "attention_over_rows": lambda x: functional.scaled_dot_product_attention(*[x.flatten(1)[None]] * 3)[0],
     "conv_without_batch": lambda x: functional.conv2d(x[:, 0], torch.ones(8, 8, 1, 1)),
     "batch_norm_without_statistics": lambda x: functional.batch_norm(x, None, None, training=True).flatten(1),
+    "batch_norm_with_constants": lambda x: functional.batch_norm(
+        x, torch.zeros(2), torch.ones(2), training=True
+    ).flatten(1),
+    "rows_in_two_orders": lambda x: (x.flatten(1).t().reshape(-1) + x.reshape(-1)).reshape(x.shape[0], -1),
     "layer_norm_over_all": lambda x: functional.layer_norm(x, x.shape).flatten(1),
     "instance_norm_of_rows": lambda x: functional.instance_norm(x.permute(1, 2, 3, 0)).permute(3, 0, 1, 2).flatten(1),
     "squeeze_all": lambda x: x.mean((1, 2, 3), keepdim=True).squeeze(),
@@ -228,7 +233,7 @@ def mask_of_regions(x: Tensor) -> Tensor:
 def region_of_the_batch(x: Tensor) -> Tensor:
     """The same mask, with a part that comes from the batch."""
     mask = x.new_zeros(4, 4)
-    mask[:2, :2] = x.mean()
+    mask[:2, :2] = x.mean((0, 1, 2, 3))
     return (x + mask).flatten(1)
 
 
@@ -296,11 +301,14 @@ def test_a_fixed_batch_size_is_said() -> None:
     assert graph(torch.ones(8, *SHAPE)).shape == (8, 32)
 
 
+def weights_picked_by(x: Tensor) -> Tensor:
+    """Rows pick from a constant table, and what they pick is then taken for weights."""
+    return x @ torch.arange(64.0).reshape(8, 8)[x.argmax(1)]
+
+
 FIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "crossed": lambda x: x.reshape(4, 64).softmax(1).reshape(8, 32),
-    "picked_by_rows": lambda x: (
-        torch.eye(8)[x.flatten(1).argmax(0) % 8][:, :8].repeat(1, 2)[:8] + x.reshape(8, 32)[:, :16]
-    ),
+    "weights_picked_by_rows": lambda x: weights_picked_by(x.reshape(8, 32)[:, :8]),
     "constant_along_rows": lambda x: x.reshape(8, 32) + torch.arange(8.0)[:, None],
     "weights_along_rows": lambda x: torch.ones(8, 8) @ x.reshape(8, 32),
 }

@@ -443,17 +443,49 @@ simple(
 simple(
     "reshape_target_wraps_round",
     [
-        node("Mul", ["three", "big"], ["product"]),
-        node("Div", ["product", "big"], ["minus"]),  # 3 in mathematics, −1 in 64 bits
-        node("Abs", ["minus"], ["one"]),
-        node("Concat", ["minus", "eight"], ["t"], axis=0),
+        node("Mul", ["five", "big"], ["product"]),
+        node("Div", ["product", "big"], ["rows"]),  # 5 in mathematics, 1 in 64 bits
+        node("Concat", ["rows", "minus"], ["t"], axis=0),
         node("Reshape", ["x", "t"], ["f"]),
         node("Softmax", ["f"], ["p"], axis=1),
         node("Reshape", ["p", "u"], ["y"]),
     ],
-    {"three": integers(3), "big": integers(2**62), "eight": integers(8), "u": integers(-1, 4)},
-    batch=6,
-    shape=(4,),
+    {"five": integers(5), "big": integers(2**62), "minus": integers(-1), "u": integers(5, 4)},
+    batch=5,
+)
+simple(
+    "rows_in_two_orders",
+    [
+        node("Transpose", ["x"], ["t"]),
+        node("Reshape", ["t", "flat"], ["slow"]),
+        node("Reshape", ["x", "flat"], ["fast"]),
+        node("Add", ["slow", "fast"], ["sum"]),  # both have 4 · B entries
+        node("Reshape", ["sum", "u"], ["y"]),
+    ],
+    {"flat": integers(-1), "u": integers(-1, 4)},
+)
+simple(
+    "rows_in_two_orders_read_the_other_way",
+    [
+        node("Transpose", ["x"], ["t"]),
+        node("Reshape", ["t", "flat"], ["slow"]),
+        node("Reshape", ["x", "flat"], ["fast"]),
+        node("Add", ["slow", "fast"], ["sum"]),
+        node("Reshape", ["sum", "u"], ["turned"]),
+        node("Transpose", ["turned"], ["y"]),
+    ],
+    {"flat": integers(-1), "u": integers(4, -1)},
+)
+simple(
+    "rows_in_two_orders_concatenated",
+    [
+        node("Transpose", ["x"], ["t"]),
+        node("Reshape", ["t", "column"], ["slow"]),
+        node("Reshape", ["x", "column"], ["fast"]),
+        node("Concat", ["fast", "slow"], ["both"], axis=1),
+        node("Reshape", ["both", "u"], ["y"]),
+    ],
+    {"column": integers(-1, 1), "u": integers(-1, 8)},
 )
 
 # Geometry on axis 0.
