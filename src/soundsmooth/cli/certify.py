@@ -71,7 +71,7 @@ def _check_commitment(expected: str | None, smooth: Smoother, images: Inputs, ch
     """Refuse to toss a coin under another promise than the one that was committed to."""
     if expected is None:
         return
-    promise = promise_of(smooth.smoothing, smooth.smoothing.model.identity(), images, chosen, hidden)
+    promise = promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden)
     if promise.commitment != expected.strip().lower():
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {promise.commitment}; compare "
@@ -87,7 +87,8 @@ def print_promise(choices: Choices) -> None:
         )
     chosen, hidden = _settings(choices), secret(choices.get("seed"))
     smoothing = smoother(choices).smoothing
-    promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
+    images = inputs(choices, smoothing.law.grid)
+    promise = promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
     sys.stdout.buffer.write(promise.text.encode("ascii"))  # bytes: a system's own line ends would change the hash
     sys.stdout.flush()
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")

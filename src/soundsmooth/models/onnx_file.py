@@ -56,6 +56,9 @@ class OnnxModel:
         independence = "proved" if self.report.proved else "assumed"
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
 
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        pass
+
     def changes(self) -> Callable[[], bool]:
         return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
 

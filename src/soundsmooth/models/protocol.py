@@ -55,6 +55,9 @@ class Model(Protocol):
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
 
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        """Get ready for inputs of this shape, before the identity is promised: prove what can be proved."""
+
     def changes(self) -> Callable[[], bool]:
         """Look, after every input, whether `identity` has changed since the beginning; the answer may come later."""
 
@@ -101,8 +104,8 @@ def first_line(error: BaseException) -> str:
 
 def check_independence_word(independence: str) -> None:
     """A ValueError for a demand that does not exist."""
-    if independence not in ("auto", "proved"):
-        raise ValueError(f'independence must be "auto" or "proved", not {independence!r}')
+    if independence not in ("auto", "proved", "assumed"):
+        raise ValueError(f'independence must be "auto", "proved" or "assumed", not {independence!r}')
 
 
 def check_independence(independence: str, what: str) -> None:

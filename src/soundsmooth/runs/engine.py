@@ -90,6 +90,12 @@ class Smoothing:
             self._chosen[at] = self.model.largest_batch(shape, min(n, GPU_BATCH)) if on_gpu else CPU_BATCH
         return self._chosen[at]
 
+    def identity(self, shape: tuple[int, ...]) -> Identity:
+        """What is promised of the model, after it got ready for inputs of this shape."""
+        for worker in self.workers:
+            worker.model.prepare(shape)
+        return self.model.identity()
+
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Refuse, before the first draw, what cannot work."""
         if self.model.shape is not None and self.model.shape != shape:
@@ -156,7 +162,7 @@ def certify_inputs(
     """
     dimension = inputs.levels[0].size
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
-    identity = smoothing.model.identity()
+    identity = smoothing.identity(inputs.shape)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
     run = _Run(
         smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
