@@ -210,7 +210,7 @@ class TorchModel:
 
 
 class Snapshot:
-    """All parameters and buffers of a module as they were, to be compared bit for bit in a moment.
+    """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit in a moment.
 
     Hashing them takes milliseconds to seconds on a CPU. This compares them where they are, with what they were, and
     is as exact; a tensor that was replaced by another one counts as changed.
@@ -218,13 +218,13 @@ class Snapshot:
 
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
-        self._at = self._addresses()
+        self._outside = self._look()
         self._bytes = self._read()
 
     def changed(self) -> bool:
         import torch
 
-        if self._addresses() != self._at:
+        if self._look() != self._outside:
             return True
         return not all(torch.equal(now, then) for now, then in zip(self._read(), self._bytes, strict=True))
 
@@ -232,8 +232,10 @@ class Snapshot:
         yield from self._module.parameters()
         yield from self._module.buffers()
 
-    def _addresses(self) -> list[tuple[int, int]]:
-        return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors()]
+    def _look(self) -> tuple[object, ...]:
+        """The architecture, and what each tensor is called, where it lies and how it is read."""
+        named = [*self._module.named_parameters(), *self._module.named_buffers()]
+        return repr(self._module), [(name, each.data_ptr(), each.dtype, each.shape) for name, each in named]
 
     def _read(self) -> "list[torch.Tensor]":
         """One long tensor for each type, since many small comparisons would each wait for the GPU."""
