@@ -4,14 +4,11 @@ The kernels make their own keystream, so that bits cannot be replayed. Instead t
 tie with known elements of a real stream. Who is right is said by `decide`, on the reference's words.
 """
 
-from dataclasses import dataclass
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import torch
 
-from soundsmooth.grid import Grid
+from forced import beginning, forced
 from soundsmooth.machine import Place
 from soundsmooth.noise import GpuSampler, Keystream, Law, Purpose, Sampler, law, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
@@ -25,34 +22,6 @@ BITS = Keystream(KEY, Purpose.ESTIMATION, STREAM)
 MOST = 1 << 51
 LAYOUTS = [((48,), False), ((50,), False), ((3, 4, 4), True), ((3, 4, 5), True)]
 FIRST, COPIES = 3, 4
-
-
-@dataclass(frozen=True)
-class Forced(Law):
-    """A law whose breakpoints are given, as exact fractions."""
-
-    points: tuple[Fraction, ...] = ()
-
-    def breakpoints(self, bits: int) -> tuple[int, ...]:
-        return tuple(int(point * (1 << bits)) for point in self.points)
-
-    def breakpoint(self, j: int, bits: int) -> int:
-        return int(self.points[j + self.reach] * (1 << bits))
-
-
-def forced(*points: Fraction) -> Forced:
-    """These breakpoints and a few far out in the tails, for noise that is added to the levels 0 and 1."""
-    tails = [Fraction(2 * i + 3, 1 << 33) for i in range(2 + len(points) % 2)]
-    every = sorted([*points, *tails, 1 - tails[0], 1 - tails[1]])
-    return Forced(Fraction(1), Grid(levels=2, q=1), len(every) // 2 - 1, tuple(every))
-
-
-def beginning(element: int, levels: int, step: int = 0) -> Fraction:
-    """U of an element, cut after the words of so many levels above 0; the last bit there moved by `step`."""
-    number = reference_word(KEY, Purpose.ESTIMATION, STREAM, 0, element)
-    for level in range(1, levels + 1):
-        number = number << 64 | BITS.later_word(level, element)
-    return Fraction(number + step, 1 << (32 + 64 * levels))
 
 
 def gpu(a_law: Law, channels_last: bool = False) -> GpuSampler:
@@ -84,10 +53,10 @@ def test_ties_are_settled_by_the_next_64_bits(shape: tuple[int, ...], channels_l
     x = (np.arange(np.prod(shape)) % 2).astype(np.int16).reshape(shape)
     begin, count = FIRST * x.size, COPIES * x.size
     tied = {0: -1, 1: 1, 20: 1 << 62, 21: -(1 << 62), count - 1: -1}
-    a_law = forced(*(beginning(begin + at, 1, step) for at, step in tied.items()))
+    a_law = forced(*(beginning(BITS, begin + at, 1, step) for at, step in tied.items()))
     expected = by_reference(a_law, begin, count)
     for at, step in tied.items():  # the test does what it says
-        point = a_law.points.index(beginning(begin + at, 1, step)) - a_law.reach
+        point = a_law.points.index(beginning(BITS, begin + at, 1, step)) - a_law.reach
         assert expected[at] == point + (step < 0)
     found = gpu(a_law, channels_last).noisy(BITS, x, FIRST, COPIES)
     assert not found.doubt.item()
@@ -106,13 +75,13 @@ def test_breakpoints_that_share_a_word(half: str, dimension: int) -> None:
     u = words.astype(np.int64)
     inside = (u > 1 << 10) & (u < 1 << 31) if half == "lower" else (u >= 1 << 31) & (u < (1 << 32) - (1 << 10))
     element = int(np.flatnonzero(inside & (bucket(u + 1, 8) != bucket(u, 8)))[0])
-    a_law = forced(*(beginning(element, 1, step) for step in (-5, -3, -1, 2, 7)))
+    a_law = forced(*(beginning(BITS, element, 1, step) for step in (-5, -3, -1, 2, 7)))
     first = element // dimension
     found = gpu(a_law).noise(BITS, first, 1, dimension)
     assert not found.doubt.item()
     expected = by_reference(a_law, first * dimension, dimension)
     assert found.levels.cpu().reshape(-1).tolist() == expected
-    below = sum(point < beginning(element, 1) for point in a_law.points)
+    below = sum(point < beginning(BITS, element, 1) for point in a_law.points)
     assert expected[element - first * dimension] == below - a_law.reach
 
 
@@ -121,7 +90,7 @@ def test_breakpoints_that_share_a_word(half: str, dimension: int) -> None:
 def test_ties_at_large_addresses(end: int, dimension: int) -> None:
     """Level 1 begins a chunk at every multiple of 2³⁵ elements: ties of the elements on both sides."""
     first = end // dimension - 1
-    a_law = forced(beginning(end - 1, 1, -1), beginning(end, 1, -1))
+    a_law = forced(beginning(BITS, end - 1, 1, -1), beginning(BITS, end, 1, -1))
     found = gpu(a_law).noise(BITS, first, 2, dimension)
     assert not found.doubt.item()
     assert found.levels.cpu().reshape(-1).tolist() == by_reference(a_law, first * dimension, 2 * dimension)
@@ -132,7 +101,7 @@ def test_ties_of_others_are_none_of_ours() -> None:
     dimension, begin = 50, FIRST * 50
     assert begin % 16
     assert (begin + dimension) % 16
-    outside = [beginning(begin - 1, 2, -1), beginning(begin + dimension, 2, 1)]
+    outside = [beginning(BITS, begin - 1, 2, -1), beginning(BITS, begin + dimension, 2, 1)]
     a_law = forced(*outside)
     found = gpu(a_law).noise(BITS, FIRST, 1, dimension)
     assert not found.doubt.item()
@@ -150,7 +119,7 @@ def test_a_tie_of_96_bits_is_a_doubt_and_the_cpu_decides(
 ) -> None:
     x = np.ones(shape, np.int16)
     begin, count = FIRST * x.size, COPIES * x.size
-    a_law = forced(beginning(begin + 77, 2, step))
+    a_law = forced(beginning(BITS, begin + 77, 2, step))
     sampler = gpu(a_law, channels_last)
     assert sampler.noisy(BITS, x, FIRST, COPIES).doubt.item() > 0
     expected = by_reference(a_law, begin, count)
@@ -169,7 +138,7 @@ def test_lost_copies(shape: tuple[int, ...], channels_last: bool) -> None:
     """All 16352 bits of two elements are those of a breakpoint: their copies are lost, the others are as always."""
     x = np.ones(shape, np.int16)
     begin, count = FIRST * x.size, COPIES * x.size
-    a_law = forced(*(beginning(begin + row * x.size + 9, LAST_LEVEL) for row in (1, 3)))
+    a_law = forced(*(beginning(BITS, begin + row * x.size + 9, LAST_LEVEL) for row in (1, 3)))
     expected = by_reference(a_law, begin, count)
     assert [i // x.size for i, noise in enumerate(expected) if noise is None] == [1, 3]
     sampler = gpu(a_law, channels_last)
@@ -185,7 +154,7 @@ def test_lost_copies(shape: tuple[int, ...], channels_last: bool) -> None:
 def test_more_ties_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, dimension: int) -> None:
     """Three runs with a tie: with room for three they are settled, with room for two the CPU has to do it."""
     begin = FIRST * dimension
-    a_law = forced(*(beginning(begin + at, 1, -1) for at in (2, 60, 90)))
+    a_law = forced(*(beginning(BITS, begin + at, 1, -1) for at in (2, 60, 90)))
     expected = by_reference(a_law, begin, 2 * dimension)
     sampler = gpu(a_law)
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 3)
