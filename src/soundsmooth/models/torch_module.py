@@ -122,12 +122,12 @@ class TorchModel:
         """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
         if self._device.type != "cuda":
             return wanted
-        parts = 1
-        while not self._fits((-(-wanted // parts), *shape)):
-            parts *= 2
-            if parts > wanted:
+        batch = wanted
+        while not self._fits((batch, *shape)):
+            if batch == 1:
                 raise ValueError(f"not even one input of shape {list(shape)} fits into the memory of {self._device}")
-        return -(-wanted // parts)
+            batch = -(-batch // 2)
+        return batch
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         torch = self._torch
