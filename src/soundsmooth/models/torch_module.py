@@ -51,7 +51,7 @@ class TorchModel:
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _numbered(_device_named(device) if device else _device_of(module))
+        self._device = _numbered(_device_of(module) if device is None else _device_named(device))
         self._channels_last = channels_last
         try:
             private = copy.deepcopy(module)
@@ -70,6 +70,7 @@ class TorchModel:
         self._compilation = compilation
         self._forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
+        self._check_weights()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
         self._sha256 = self._digest()
@@ -116,7 +117,7 @@ class TorchModel:
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
             labels = torch.where(scores.isnan().any(dim=1), NOBODY, labels)
-        return Votes(labels if self._device.type == "cuda" else labels.numpy(), scores.shape[1])
+        return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), scores.shape[1])
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
@@ -171,6 +172,11 @@ class TorchModel:
                 raise ValueError(
                     f"the layer {name!r} normalises over the batch, so rows see each other; this is refused"
                 )
+
+    def _check_weights(self) -> None:
+        """A module made on torch's device `meta` has shapes and no numbers."""
+        if any(tensor.is_meta for tensor in [*self._module.parameters(), *self._module.buffers()]):
+            raise ValueError("the module has no weights: they are on torch's device meta, which holds no numbers")
 
     def _check_eval(self) -> None:
         """The model may not leave evaluation mode, not even from inside its own forward."""
