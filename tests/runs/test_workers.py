@@ -118,6 +118,29 @@ def test_what_was_finished_comes_before_the_error(workers: int) -> None:
     assert "too bright" in str(error)
 
 
+class FailsLate(Brightness):
+    """Raises on image 3, but only when another worker has come to image 6."""
+
+    passed = threading.Event()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.mean() > 0.65:
+            FailsLate.passed.set()
+        elif 0.3 < x.mean() < 0.35:
+            assert FailsLate.passed.wait(20), "nobody works beside this worker"
+            raise RuntimeError("too late")
+        return super().forward(x)
+
+
+def test_what_was_finished_out_of_order_comes_before_the_error() -> None:
+    """Images 4 and 5 wait for number 3, which never comes: they are yielded nevertheless, and each once."""
+    FailsLate.passed.clear()
+    found, error = collect(run(smoothing(FailsLate(), "1/1000", workers=2)))
+    assert found[:5] == [0, 1, 2, 4, 5]
+    assert found == sorted(set(found) - {3})
+    assert "too late" in str(error)
+
+
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_closing_early_stops_the_threads(taken: int) -> None:
     """No thread is left, and the inputs that nobody asked for are not all certified."""
