@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.certify import Counts, Poll, Voting, certify, votes_of
+from soundsmooth.certify import Counts, Voting, certify, poll
 from soundsmooth.machine import Place
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
@@ -177,16 +177,11 @@ def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
     noise = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM)
     voting = Voting(model, BATCH, model.flags())
 
-    def vote(poll: Poll) -> None:
-        for first in (0, 10, 20):
-            noisy = noise.noisy(Purpose.ESTIMATION, IMAGE, first, BATCH)
-            poll.add(votes_of(voting, noisy, BATCH), min(BATCH, 25 - first), noisy.doubt)
-
-    vote(Poll(pytest.fail))  # compiles, records and uploads
-    poll = Poll(pytest.fail)
+    poll(voting, noise, IMAGE, Purpose.ESTIMATION, 25)  # compiles, records and uploads
     torch.cuda.set_sync_debug_mode("error")
     try:
-        vote(poll)
+        votes, changed = poll(voting, noise, IMAGE, Purpose.ESTIMATION, 25), model.changes()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert poll.counts() == on_cpu(a_law, IMAGE)[1]
+    assert votes.counts() == on_cpu(a_law, IMAGE)[1]
+    assert not changed()

@@ -125,7 +125,7 @@ def test_a_cuda_graph_votes_alike() -> None:
     plain, graph = TorchModel(Net(), DEVICE), TorchModel(Net(), DEVICE, compilation="cuda-graph")
     kept = [(rows, seed, graph.vote(batch(rows, seed)).labels) for rows in (8, 5) for seed in range(5)]
     assert [found.tolist() for *_, found in kept] == [labels(plain, rows, seed) for rows, seed, _ in kept]
-    assert not graph.changed()
+    assert not graph.changes()()
 
 
 @needs_gpu

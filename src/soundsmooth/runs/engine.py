@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -17,8 +17,8 @@ from ..certify import (
     Verdict,
     Voting,
     blocks,
+    poll,
     predict,
-    sample_under_noise,
     verdict,
     votes_of,
 )
@@ -158,7 +158,9 @@ def certify_inputs(
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
     identity = smoothing.model.identity()
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    run = _Run(smoothing, identity, inputs, settings, secret, promise, environment() | {"noise": smoothing.made})
+    run = _Run(
+        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
+    )
     if settings.noise == "batchwise":
         return run.batchwise(progress)
     if settings.noise == "shared":
@@ -176,6 +178,7 @@ class _Begun:
     place: int
     selection: Poll
     estimation: Poll
+    changed: Callable[[], bool]
     start: float
 
 
@@ -221,13 +224,13 @@ class _Run:
     def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
         start, x = time.perf_counter(), self.inputs.levels[place]
         voting = self._voting(worker)
-        selection = sample_under_noise(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
-        estimation = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
-        return _Begun(place, selection, estimation, start)
+        selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
+        estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
+        return _Begun(place, selection, estimation, worker.model.changes(), start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
         counts0, counts = begun.selection.counts(), begun.estimation.counts()
-        self._check_model(worker)
+        self._check_model(worker, begun.changed)
         found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
         return self._record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 
@@ -286,7 +289,7 @@ class _Run:
         noise = SharedNoise(worker.sampler, self.secret.key(self.promise), keep=1)
         counts0 = self._all_votes(worker, noise, Purpose.SELECTION, self.settings.n0, progress)
         counts = self._all_votes(worker, noise, Purpose.ESTIMATION, self.settings.n, progress)
-        self._check_model(worker)
+        self._check_model(worker, worker.model.changes())
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
@@ -297,20 +300,20 @@ class _Run:
     ) -> list[Counts]:
         voting = self._voting(worker)
         batch = voting.batch_for(n)
-        polls = [Poll(lambda x=x: sample_under_noise(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
+        polls = [Poll(lambda x=x: poll(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
         for block in blocks(n, batch, self.inputs.levels[0].size):
-            for poll, x in zip(polls, self.inputs.levels, strict=True):
+            for votes, x in zip(polls, self.inputs.levels, strict=True):
                 noisy = noise.noisy(purpose, x, block.first, block.copies)
-                poll.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
+                votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
                 progress(block.keep)
-        return [poll.counts() for poll in polls]
+        return [votes.close().counts() for votes in polls]
 
     def _voting(self, worker: Worker) -> Voting:
         return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
 
-    def _check_model(self, worker: Worker) -> None:
+    def _check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if worker.model.changed() or worker.model.identity() != self.identity:
+        if changed() or worker.model.identity() != self.identity:
             raise ValueError("the model changed while it was certified; a base classifier must keep no state")
 
     def _record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
