@@ -73,8 +73,9 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 2)
 
 
-@pytest.mark.parametrize("options", [{}, {"channels_last": True}], ids=str)
-@pytest.mark.parametrize("batch", [4, 10, 25])
+@pytest.mark.parametrize(
+    ("options", "batch"), [({}, 4), ({"channels_last": True}, 10), ({"channels_last": True}, 25)], ids=str
+)
 def test_the_same_counts_as_on_the_cpu(options: Mapping[str, Any], batch: int) -> None:
     """Fresh and shared noise, batches that fill up and batches that do not."""
     model, a_law = on_device(**options), law("1/2")
@@ -147,8 +148,7 @@ def test_a_tie_of_96_bits_through_the_whole_certification(shared: bool) -> None:
         assert [kept.doubt is None for kept in noise._kept.values()] == [True, False]  # estimation is sure by now
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["fresh", "shared"])
-@pytest.mark.parametrize("batch", [4, 25])
+@pytest.mark.parametrize(("shared", "batch"), [(False, 25), (True, 25), (True, 4)])
 def test_lost_copies_vote_for_nobody(shared: bool, batch: int) -> None:
     """Copies 1 and 6 stay undecided after the last level of bits: two votes fewer, in one batch or in several."""
     x, stream = np.zeros((1, 4, 4), np.int16), SHARED_STREAM if shared else STREAM

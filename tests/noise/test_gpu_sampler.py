@@ -18,7 +18,6 @@ BITS = Keystream(KEY, Purpose.ESTIMATION, 7)
 QUARTER = law("0.25")
 SHIFTED = Grid(levels=16, q=15, offset=Fraction(-1, 3))
 MOST, CHUNK = 1 << 51, 1 << 36
-PRECISIONS = {"float32": torch.int32, "bfloat16": torch.int16, "float16": torch.int16}
 SHAPES = [
     (48,),  # whole blocks of 16 elements
     (50,),
@@ -66,7 +65,7 @@ def is_the_cpus(found: Noisy, bits: Keystream, a_law: Law, x: np.ndarray, first:
 # --- layouts, precisions, laws ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("shape", "channels_last"), LAYOUTS, ids=str)
 def test_every_layout_and_precision(shape: tuple[int, ...], precision: str, channels_last: bool) -> None:
     """Values and memory layout, from a first copy that begins in the middle of a block where the shape allows it."""
@@ -84,11 +83,11 @@ def test_every_layout_and_precision(shape: tuple[int, ...], precision: str, chan
 
 
 @pytest.mark.parametrize("sigma", ["0.12", "0.25", "0.5", "1"])
-@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 28, 29)], ids=str)
-def test_images_at_every_sigma(sigma: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("shape", "precision"), [((3, 32, 32), "float32"), ((1, 28, 29), "float16")], ids=str)
+def test_images_at_every_sigma(sigma: str, shape: tuple[int, ...], precision: str) -> None:
     """More elements than one program makes."""
     a_law, channels_last = law(sigma), sigma in ("0.12", "1")
-    found = gpu(a_law, channels_last=channels_last).noisy(BITS, image(shape), 2, 3)
+    found = gpu(a_law, precision, channels_last).noisy(BITS, image(shape), 2, 3)
     is_the_cpus(found, BITS, a_law, image(shape), 2, 3)
 
 
@@ -124,7 +123,7 @@ def test_the_reference_finds_the_same_noise(purpose: Purpose, stream: int, dimen
 
 
 @pytest.mark.parametrize("dimension", [64, 50])
-@pytest.mark.parametrize("end", [1 << 31, 1 << 32, 1 << 33, CHUNK, 3 * CHUNK, MOST], ids=lambda n: f"{n:#x}")
+@pytest.mark.parametrize("end", [1 << 31, 1 << 32, CHUNK, 3 * CHUNK, MOST], ids=lambda n: f"{n:#x}")
 def test_large_addresses(dimension: int, end: int) -> None:
     """The last copies before an address, where 32 bits or a chunk end, and the first ones after it."""
     sampler, x = gpu(), image((dimension,))
@@ -185,7 +184,7 @@ def test_batch_splits_do_not_matter(shape: tuple[int, ...], channels_last: bool)
         assert torch.equal(sampler.noisy(BITS, x, 5 + a, b - a).values, whole[a:b])
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("shape", "channels_last"), [((48,), False), ((50,), False), ((3, 4, 4), True), ((4, 4, 5), True)], ids=str
 )
