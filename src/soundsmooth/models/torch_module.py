@@ -55,7 +55,7 @@ class TorchModel:
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _numbered(_device_named(device) if device else _device_of(module))
+        self._device = _numbered(_device_of(module) if device is None else _device_named(device))
         self._channels_last = channels_last
         try:
             private = copy.deepcopy(module)
@@ -74,6 +74,7 @@ class TorchModel:
         self._compilation = compilation
         self.forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
+        self._check_weights()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
         self._sha256 = self._digest()
@@ -146,18 +147,18 @@ class TorchModel:
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
             labels = torch.where(scores.isnan().any(dim=1), NOBODY, labels)
-        return Votes(labels if self._device.type == "cuda" else labels.numpy(), scores.shape[1])
+        return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), scores.shape[1])
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
         if self._device.type != "cuda":
             return wanted
-        parts = 1
-        while not self._fits((-(-wanted // parts), *shape)):
-            parts *= 2
-            if parts > wanted:
+        batch = wanted
+        while not self._fits((batch, *shape)):
+            if batch == 1:
                 raise ValueError(f"not even one input of shape {list(shape)} fits into the memory of {self._device}")
-        return -(-wanted // parts)
+            batch = -(-batch // 2)
+        return batch
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         torch = self._torch
@@ -202,6 +203,11 @@ class TorchModel:
                     f"the layer {name!r} normalises over the batch, so rows see each other; this is refused"
                 )
 
+    def _check_weights(self) -> None:
+        """A module made on torch's device `meta` has shapes and no numbers."""
+        if any(tensor.is_meta for tensor in [*self._module.parameters(), *self._module.buffers()]):
+            raise ValueError("the module has no weights: they are on torch's device meta, which holds no numbers")
+
     def _check_eval(self) -> None:
         """The model may not leave evaluation mode, not even from inside its own forward."""
         for name, part in self._module.named_modules():
@@ -241,7 +247,7 @@ class TorchModel:
 
 
 class Snapshot:
-    """All parameters and buffers of a module as they were, to be compared with what they are, bit for bit.
+    """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit.
 
     Hashing them would keep a GPU waiting. This compares them where they are and is as exact; a tensor that was
     replaced by another one counts as changed.
@@ -249,12 +255,12 @@ class Snapshot:
 
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
-        self._at = self._addresses()
+        self._outside = self._look()
         self._bits = self._read()
 
     def compare(self) -> Callable[[], bool]:
         """Look now, and say later whether something has changed."""
-        if self._addresses() != self._at:
+        if self._look() != self._outside:
             return lambda: True
         answers = [Fetched((now != then).any().reshape(1)) for now, then in zip(self._read(), self._bits, strict=True)]
         return lambda: any(any(answer.get()) for answer in answers)
@@ -263,15 +269,18 @@ class Snapshot:
         yield from self._module.parameters()
         yield from self._module.buffers()
 
-    def _addresses(self) -> list[tuple[int, int]]:
-        return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors()]
+    def _look(self) -> tuple[object, ...]:
+        """The architecture, and what each tensor is called, where it lies and how it is read."""
+        named = [*self._module.named_parameters(), *self._module.named_buffers()]
+        places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
+        return repr(self._module), places
 
     def _read(self) -> list[Any]:
         """One long array for each size of a number, since many small comparisons would take many launches."""
         sizes: dict[Any, list[Any]] = {}
         for tensor in self._tensors():
             flat = _flat(tensor)
-            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.numpy())
+            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.cpu().numpy())
         return [concatenate(parts) for parts in sizes.values()]
 
 
