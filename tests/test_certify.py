@@ -324,7 +324,7 @@ def test_what_is_not_proved_is_refused_on_demand() -> None:
     image = np.zeros((1, 2, 2), np.uint8)
     with pytest.raises(ValueError, match="cannot be proved for this module"):
         ss.Smoother(Learner(), "0.5", independence="proved").certify(image, n=200)
-    assert ss.Smoother(Switcher(), "0.5", independence="proved").certify(image, n=200).n == 200
+    assert ss.Smoother(Switcher(), "0.5", independence="proved").certify(image, n=200).estimation.total == 200
 
 
 def test_reseeding_the_frameworks_generators_changes_nothing() -> None:

@@ -43,7 +43,7 @@ class Failing(Brightness):
 
 
 def smoothing(module: torch.nn.Module, sigma: str = "1/4", workers: int = 1) -> Smoothing:
-    return ss.Smoother(module, sigma, workers=workers, batch_size=50, threads=1).smoothing
+    return ss.Smoother(module, sigma, workers=workers, batch_size=50, threads=1, independence="assumed").smoothing
 
 
 def run(smooth: Smoothing, noise: str = "fresh", n: int = 120) -> Iterator[ss.Certificate]:

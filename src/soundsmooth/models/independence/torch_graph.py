@@ -4,8 +4,11 @@ torch.export turns a module into a graph of ATen operators. We take from it the 
 else: no guards, no hooks, no Python of the module. The graph module that is returned runs this graph, line for line.
 """
 
+import logging
 import operator
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .extents import BATCH, ONE, Extent
@@ -61,11 +64,22 @@ def _export(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[Export
     from torch.export import Dim, export
 
     two = example[:1].repeat(2, *[1] * (example.dim() - 1))  # one row would be taken for a constant
-    with torch.enable_grad():  # without it torch takes short cuts through fused operators
+    with _silence(), torch.enable_grad():  # without gradients torch takes short cuts through fused operators
         try:
             return export(module, (two,), dynamic_shapes=({0: Dim("batch")},), strict=False), None
         except Exception:
             return export(module, (example,), strict=False), len(example)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """torch.export talks to itself in the log, at the level of warnings."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _plain(program: "ExportedProgram") -> "fx.GraphModule":
