@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .models import NOBODY
 
@@ -19,6 +20,11 @@ def concatenate(parts: list[Any]) -> Any:
     import torch
 
     return torch.cat(parts)
+
+
+def at_home(labels: Any) -> npt.NDArray[np.int64]:
+    """The labels in NumPy; if a GPU is still at work on them, this waits for it."""
+    return np.asarray(labels if isinstance(labels, np.ndarray) else labels.cpu(), np.int64)
 
 
 def histogram(labels: Any, classes: int) -> Any:

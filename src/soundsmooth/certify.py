@@ -31,6 +31,10 @@ Progress = Callable[[int], None]
 BLOCK_ELEMENTS = 1 << 19
 
 
+class ModelChangedError(ValueError):
+    """What votes is no longer what was promised: nothing that it says may be counted."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many noisy copies voted for each class, and how many for nobody."""
@@ -94,11 +98,24 @@ def sample_under_noise(
 ) -> "Poll":
     """The paper's SampleUnderNoise: the votes of n noisy copies of x, which a GPU may still be casting."""
     poll = Poll(lambda: sample_under_noise(voting, Sure(noise), x, purpose, n))
-    for block in blocks(n, voting.batch_for(n), x.size):
-        noisy = noise.noisy(purpose, x, block.first, block.copies)
-        poll.add(votes_of(voting, noisy, voting.batch_for(n)), block.keep, noisy.doubt)
-        progress(block.keep)
+    for votes, doubt in cast(voting, noise, x, purpose, range(n), voting.batch_for(n)):
+        poll.add(votes, doubt)
+        progress(len(votes.labels))
     return poll
+
+
+def cast(
+    voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range, batch: int
+) -> Iterator[tuple[Votes, Any]]:
+    """The votes of consecutive noisy copies, block by block, each with the doubt that its noise leaves (or None).
+
+    Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
+    row of the same batch as when all are cast together.
+    """
+    for block in blocks(len(copies), batch, x.size):
+        noisy = noise.noisy(purpose, x, copies.start + block.first, block.copies)
+        votes = votes_of(voting, noisy, batch)
+        yield Votes(votes.labels[: block.keep], votes.classes), noisy.doubt  # the rest only filled the last batch
 
 
 @dataclass(frozen=True)
@@ -133,7 +150,7 @@ def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
     parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
     classes = {part.classes for part in parts}
     if len(classes) > 1:
-        raise ValueError(f"the model's number of classes changes between batches: {sorted(classes)}")
+        raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:
         labels[list(noisy.lost)] = NOBODY
@@ -151,7 +168,9 @@ def _batches(values: Any, batch: int) -> Iterator[Any]:
 
 def _vote(voting: Voting, values: Any) -> Votes:
     if voting.model.flags() != voting.flags:
-        raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
+        raise ModelChangedError(
+            f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}"
+        )
     return voting.model.vote(values)
 
 
@@ -163,11 +182,11 @@ class Poll:
         self._counts: Any = None  # nobody first, then the classes
         self._doubts: list[Any] = []
 
-    def add(self, votes: Votes, keep: int, doubt: Any = None) -> None:
-        """Count the first `keep` votes; the rest filled up the last batch and are dropped."""
-        counts = histogram(votes.labels[:keep], votes.classes)
+    def add(self, votes: Votes, doubt: Any = None) -> None:
+        """Count the votes."""
+        counts = histogram(votes.labels, votes.classes)
         if self._counts is not None and len(counts) != len(self._counts):
-            raise ValueError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
+            raise ModelChangedError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
         self._counts = counts if self._counts is None else self._counts + counts
         if doubt is not None:
             self._doubts.append(doubt)
@@ -187,7 +206,7 @@ def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
     if len(counts0.classes) != len(counts.classes):
-        raise ValueError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
+        raise ModelChangedError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
     label = counts0.top
     p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
     if p_upper is None:
