@@ -24,7 +24,8 @@ def concatenate(parts: list[Any]) -> Any:
 
 def at_home(labels: Any) -> npt.NDArray[np.int64]:
     """The labels in NumPy; if a GPU is still at work on them, this waits for it."""
-    return np.asarray(labels if isinstance(labels, np.ndarray) else labels.cpu(), np.int64)
+    here: npt.NDArray[np.int64] = labels if isinstance(labels, np.ndarray) else labels.cpu().numpy()
+    return here
 
 
 def histogram(labels: Any, classes: int) -> Any:

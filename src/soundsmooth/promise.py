@@ -67,7 +67,7 @@ class Promise:
     def of_text(cls, text: str) -> "Promise":
         """The promise that has this text; a ValueError if none has."""
         lines = text.splitlines()[1:]
-        promise = cls(dict(line.split(": ", 1) if ": " in line else (line, "") for line in lines))
+        promise = cls({name: value for name, _, value in (line.partition(": ") for line in lines)})
         if promise.text != text:
             raise ValueError(f"this is not a {TITLE}")
         return promise

@@ -1,8 +1,8 @@
 """Blocks of noisy copies: what a run stores, where it resumes, and what others can vote again."""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ LEAST_BLOCKS = 20
 KEPT_ELEMENTS = 1 << 27
 
 
-class VoteBlock(NamedTuple):
+@dataclass(frozen=True, order=True)
+class VoteBlock:
     """The copies first, …, first + count − 1 of one purpose."""
 
     purpose: Purpose
@@ -44,9 +45,7 @@ def block_size(settings: Settings, batch: int, dimension: int) -> int:
 def vote_blocks(settings: Settings, size: int) -> list[VoteBlock]:
     """All blocks of an input in the order in which they are voted: selection first."""
     samples = ((Purpose.SELECTION, settings.n0), (Purpose.ESTIMATION, settings.n))
-    return [
-        VoteBlock(purpose, first, min(size, n - first)) for purpose, n in samples for first in range(0, n, size)
-    ]
+    return [VoteBlock(purpose, first, min(size, n - first)) for purpose, n in samples for first in range(0, n, size)]
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Casting:
     """The votes of a block, which a GPU may still be casting."""
 
     def __init__(self, voting: Voting, noise: Source, x: Levels, block: VoteBlock, batch: int) -> None:
-        self._again = lambda: Casting(voting, Sure(noise), x, block, batch)
+        self._again: Callable[[], Casting] = lambda: Casting(voting, Sure(noise), x, block, batch)
         self._parts = list(cast(voting, noise, x, block.purpose, block.copies, batch))
 
     def votes(self) -> BlockVotes:

@@ -17,6 +17,11 @@ HEADER = 100
 BUSY_SECONDS = 60
 
 
+def is_run(path: Path | None) -> bool:
+    """Whether the name is that of a run: .db or .sqlite."""
+    return path is not None and path.suffix in SUFFIXES
+
+
 class StoreError(OSError):
     """The file could not be read or written. What was committed before is still in it."""
 

@@ -294,9 +294,7 @@ class Run:
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
             yield self.record(place, found, selection, estimation, seconds)
 
-    def _all_votes(
-        self, worker: Worker, noise: Source, purpose: Purpose, n: int, progress: Progress
-    ) -> list[Counts]:
+    def _all_votes(self, worker: Worker, noise: Source, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
         voting = self.voting(worker)
         batch = voting.batch_for(n)
         polls = [Poll(lambda x=x: sample_under_noise(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]

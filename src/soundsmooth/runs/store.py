@@ -45,7 +45,7 @@ CREATE TABLE blocks (
     first   INTEGER NOT NULL,            -- the number of its first noisy copy
     count   INTEGER NOT NULL,            -- of copies
     votes   TEXT NOT NULL,               -- how many for whom
-    hits    BLOB,                        -- a bit for each copy, compressed; NULL for selection or if left out
+    hits    BLOB,                        -- a bit for each copy, compressed, or NULL: selection, or left out
     seconds REAL NOT NULL,
     PRIMARY KEY (place, purpose, first)
 );
@@ -119,7 +119,8 @@ class StoredBlock(NamedTuple):
     seconds: float
 
 
-class Failure(NamedTuple):
+@dataclass(frozen=True)
+class Failure:
     """An image on which the model failed again and again: no certificate, and a wrong answer in every count."""
 
     index: int
@@ -216,7 +217,7 @@ class Store:
             "seed": terms.secret.seed.hex(),
             "nonce": terms.secret.nonce.hex(),
             "block": str(terms.block),
-            "votes": "kept" if terms.votes else "left out",
+            "votes": _kept(terms.votes),
             "begun": _now(),
         }
         self.db.execute_many("INSERT INTO run VALUES (?, ?)", iter(values.items()))
@@ -263,6 +264,11 @@ class Store:
         there = {(purpose, first) for purpose, first in rows}
         return [block for block in self.all_blocks if (block.purpose, block.first) not in there]
 
+    def complete(self, place: int) -> bool:
+        """Whether every block of an image is stored."""
+        there: int = self.db.one("SELECT COUNT(*) FROM blocks WHERE place = ?", place)
+        return there == len(self.all_blocks)
+
     def add_block(self, place: int, block: VoteBlock, counts: Counts, hits: bytes | None, seconds: float) -> bool:
         """Store a block, unless it is there: the first one wins. Another result for it is recorded as a finding."""
         votes, hits = _votes(counts), hits if self.terms.votes else None
@@ -297,7 +303,8 @@ class Store:
 
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose."""
-        found = [stored.counts for stored in self.blocks(place) if stored.block.purpose == purpose]
+        query = "SELECT votes FROM blocks WHERE place = ? AND purpose = ?"
+        found = [_counts(votes) for (votes,) in self.db.rows(query, place, int(purpose))]
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 
@@ -321,14 +328,31 @@ class Store:
             )  # fmt: skip
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
 
-    def certificates(self, checked: bool = True) -> Iterator[Certificate]:
-        """The certificates in the order of the images, one at a time; `checked`: against their digests."""
+    def certificates(self) -> Iterator[Certificate]:
+        """The certificates in the order of the images, one at a time; a ValueError for one that was changed."""
+        return (certificate for _, certificate in self.placed_certificates())
+
+    def placed_certificates(self) -> Iterator[tuple[int, Certificate]]:
+        """The same, with the places of their images."""
         environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
         promise, secret = self.terms.promise, self.terms.secret
         seed, nonce = secret.seed.hex(), secret.nonce.hex()
-        for number, truth, label, radius, p_lower, p_upper, votes0, votes, environment, seconds, digest in self.db.rows(
-            "SELECT number, truth, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, digest "
-            "FROM certificates JOIN images USING (place) ORDER BY place"
+        for (
+            place,
+            number,
+            truth,
+            label,
+            radius,
+            p_lower,
+            p_upper,
+            votes0,
+            votes,
+            environment,
+            seconds,
+            digest,
+        ) in self.db.rows(
+            "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, "
+            "digest FROM certificates JOIN images USING (place) ORDER BY place"
         ):
             certificate = Certificate(
                 index=number,
@@ -345,9 +369,9 @@ class Store:
                 environment=environments[environment],
                 seconds=seconds,
             )
-            if checked and _digest(certificate) != digest:
+            if _digest(certificate) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {number} does not fit its digest")
-            yield certificate
+            yield place, certificate
 
     def add_attempts(self, place: int, count: int, error: str) -> None:
         """Record attempts at a block of the image that ended with an error."""
@@ -360,8 +384,11 @@ class Store:
         return Failure(*row)
 
     def failures(self) -> Iterator[Failure]:
-        query = "SELECT number, truth, attempts, error FROM images WHERE state = 2 ORDER BY place"
-        return (Failure(*row) for row in self.db.rows(query))
+        return (failure for _, failure in self.placed_failures())
+
+    def placed_failures(self) -> Iterator[tuple[int, Failure]]:
+        query = "SELECT place, number, truth, attempts, error FROM images WHERE state = 2 ORDER BY place"
+        return ((place, Failure(*row)) for place, *row in self.db.rows(query))
 
     def reopen_failures(self) -> None:
         self.db.execute("UPDATE images SET state = ? WHERE state = 2", State.OPEN)
@@ -374,9 +401,8 @@ class Store:
 
     def findings(self) -> Iterator[tuple[int, str]]:
         """The numbers of images and what was found about them."""
-        yield from self.db.rows(  # type: ignore[misc]
-            "SELECT number, text FROM findings JOIN images USING (place) ORDER BY id"
-        )
+        query = "SELECT number, text FROM findings JOIN images USING (place) ORDER BY id"
+        return ((number, text) for number, text in self.db.rows(query))
 
     def progress(self) -> Progress:
         (row,) = self.db.rows(
@@ -387,13 +413,21 @@ class Store:
         return Progress(*row)
 
 
+def terms_at(path: Path) -> Terms | None:
+    """The terms of the run in a file; None if there is no run in it yet."""
+    if not path.exists():
+        return None
+    with Store(Database(path, writable=False)) as store:
+        return None if store.db.blank else store.terms
+
+
 def differences(begun: Terms, asked: Terms) -> list[str]:
     """Where two runs' terms differ, field by field."""
     pairs = [(name, old, asked.promise.values[name]) for name, old in begun.promise.values.items()]
     pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]
     if begun.promise == asked.promise:  # otherwise it follows from what differs there
         pairs += [("block", str(begun.block), str(asked.block))]
-    pairs += [("votes", *("kept" if terms.votes else "left out" for terms in (begun, asked)))]
+    pairs += [("votes", _kept(begun.votes), _kept(asked.votes))]
     return [f"{_MEANING.get(name, name)}: {_short(old)} -> {_short(new)}" for name, old, new in pairs if old != new]
 
 
@@ -402,6 +436,10 @@ _MEANING = {
     "inputs": "the data changed (images, labels or their order), their SHA-256",
     "seed": "the seed's SHA-256",
 }
+
+
+def _kept(votes: bool) -> str:
+    return "kept" if votes else "left out"
 
 
 def _short(value: str) -> str:
