@@ -110,7 +110,6 @@ def show_run(path: Path) -> None:
     with Store.read(path) as store:
         for name, value in store.terms.promise.values.items():
             _say(console, f"{name + ':':<15}{value}")
-        console.print()
         show_summary(console, store)
 
 

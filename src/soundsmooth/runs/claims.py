@@ -68,11 +68,12 @@ def _boot() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When the process began, in the clock ticks of its machine; "" where the system does not tell."""
+    """When the process began, in the clock ticks of its machine; "" where the system does not tell, or it is dead."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return ""
+    return "" if fields[0] in "ZX" else fields[19]  # a zombie has a number, but does not work any more
 
 
 def _exists(pid: int) -> bool:

@@ -34,7 +34,8 @@ def export(store: Store, to: Path) -> int:
 
 def records(store: Store) -> Iterator[Certificate | Failure]:
     """Certificates and failures, merged into the order of the images."""
-    for _, record in merge(store.placed_failures(), store.placed_certificates(), key=itemgetter(0)):
+    failures: Iterator[tuple[int, Certificate | Failure]] = store.placed_failures()
+    for _, record in merge(failures, store.placed_certificates(), key=itemgetter(0)):
         yield record
 
 
@@ -56,8 +57,9 @@ def _write_text(to: Path, lines: Iterable[str], header: str | None = None) -> in
     with to.open("x", encoding="utf-8", newline="\n") as file:
         if header is not None:
             file.write(header + "\n")
-        for count, line in enumerate(lines, 1):
+        for line in lines:
             file.write(line + "\n")
+            count += 1
     return count
 
 
@@ -66,8 +68,9 @@ def _write_csv(store: Store, to: Path) -> int:
     with to.open("x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for count, record in enumerate(records(store), 1):
+        for record in records(store):
             writer.writerow(_cells(record, lambda p: truncated(p, 9), lambda p: raised(p, 9)))
+            count += 1
     return count
 
 

@@ -173,10 +173,15 @@ class _Clerk:
         return self.store.add_failure(place)
 
 
+def look_ahead(worker: Worker) -> int:
+    """How many blocks are begun before the first one's votes are asked for."""
+    return 0 if worker.model.place is None else AHEAD
+
+
 class _Begun(NamedTuple):
     task: _Task
-    casting: Casting | Exception
     start: float
+    casting: Casting | Exception
 
 
 class _Voter:
@@ -189,13 +194,13 @@ class _Voter:
 
     def vote(self, tasks: Iterable[_Task]) -> Iterator[_Outcome]:
         """An outcome for each task, in order; after a failure, none for the rest of that image."""
-        ahead = 0 if self._worker.model.place is None else AHEAD
+        ahead = look_ahead(self._worker)
         begun: deque[_Begun] = deque()
         failed: set[int] = set()
         for task in tasks:
             if task.place in failed:
                 continue
-            begun.append(_Begun(task, self._begin(task), time.perf_counter()))
+            begun.append(_Begun(task, time.perf_counter(), self._begin(task)))
             if len(begun) > ahead:
                 yield self._finish(begun.popleft(), failed)
         while begun:

@@ -336,41 +336,21 @@ class Store:
         """The same, with the places of their images."""
         environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
         promise, secret = self.terms.promise, self.terms.secret
-        seed, nonce = secret.seed.hex(), secret.nonce.hex()
-        for (
-            place,
-            number,
-            truth,
-            label,
-            radius,
-            p_lower,
-            p_upper,
-            votes0,
-            votes,
-            environment,
-            seconds,
-            digest,
-        ) in self.db.rows(
-            "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, "
-            "digest FROM certificates JOIN images USING (place) ORDER BY place"
+        common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
+        for place, digest, environment, votes0, votes, *numbers in self.db.rows(
+            "SELECT place, digest, environment, selection, estimation, number, truth, label, radius, p_lower, p_upper, "
+            "seconds FROM certificates JOIN images USING (place) ORDER BY place"
         ):
+            names = ("index", "truth", "label", "radius", "p_lower", "p_upper", "seconds")
             certificate = Certificate(
-                index=number,
-                label=label,
-                radius=radius,
-                p_lower=p_lower,
-                p_upper=p_upper,
-                truth=truth,
+                **common,
+                **dict(zip(names, numbers, strict=True)),
                 selection=_counts(votes0),
                 estimation=_counts(votes),
-                promise=promise,
-                seed=seed,
-                nonce=nonce,
-                environment=environments[environment],
-                seconds=seconds,
+                environment=environments.get(environment, {}),
             )
             if _digest(certificate) != digest:
-                raise ValueError(f"{str(self.db.path)!r} is damaged: image {number} does not fit its digest")
+                raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
             yield place, certificate
 
     def add_attempts(self, place: int, count: int, error: str) -> None:
