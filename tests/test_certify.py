@@ -252,24 +252,25 @@ def test_streams_are_the_indices_in_the_data_set() -> None:
 def test_shared_and_batchwise_are_the_same_noise() -> None:
     """The promise differs in the mode, so the keys do too: compare under one key."""
     smooth = ss.Smoother(brightness, "0.5").smoothing
-    kept, last_only = SharedNoise(smooth.sampler, KEY), SharedNoise(smooth.sampler, KEY, keep=1)
+    sampler = smooth.workers[0].sampler
+    kept, last_only = SharedNoise(sampler, KEY), SharedNoise(sampler, KEY, keep=1)
     voting = Voting(smooth.model, 100, {})
     for x in three_images().levels:
         one = sample_under_noise(voting, kept, x, Purpose.ESTIMATION, 950)
         assert one == sample_under_noise(voting, last_only, x, Purpose.ESTIMATION, 950)
-        assert one != sample_under_noise(voting, FreshNoise(smooth.sampler, KEY, 0), x, Purpose.ESTIMATION, 950)
+        assert one != sample_under_noise(voting, FreshNoise(sampler, KEY, 0), x, Purpose.ESTIMATION, 950)
     assert len(last_only._kept) == 1
 
 
 def test_batchwise_gives_what_shared_noise_gives() -> None:
     smooth = ss.Smoother(brightness, "0.5").smoothing
     for certificate, x in zip(run("batchwise"), three_images().levels, strict=True):
-        noise = SharedNoise(smooth.sampler, secret("s").key(certificate.promise))
+        noise = SharedNoise(smooth.workers[0].sampler, secret("s").key(certificate.promise))
         voting = Voting(smooth.model, 100, {})
         assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, 100)
         assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
     for certificate, x in zip(run("shared"), three_images().levels, strict=True):
-        noise = SharedNoise(smooth.sampler, secret("s").key(certificate.promise))
+        noise = SharedNoise(smooth.workers[0].sampler, secret("s").key(certificate.promise))
         assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
 
 

@@ -12,7 +12,7 @@ import pytest
 import soundsmooth as ss
 from soundsmooth.grid import Grid
 from soundsmooth.models.callables import CallableModel, code_digest
-from soundsmooth.noise import Sampler, law
+from soundsmooth.noise import law
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.runs.engine import Smoothing, promise_of
 from soundsmooth.settings import settings
@@ -141,7 +141,7 @@ def test_inputs_must_fit_together() -> None:
 def test_promise_of_a_run_word_for_word() -> None:
     """Every field, for a model, inputs and settings that are known."""
     grid, levels = Grid(16, 15, Fraction(1, 2)), np.arange(4, dtype=np.int16).reshape(2, 2)
-    smoothing = Smoothing(CallableModel(halves), Sampler(law("1/3", 2, grid), 1), 7)
+    smoothing = Smoothing.of(CallableModel(halves), law("1/3", 2, grid), batch=7)
     images = Inputs((4,), (levels,), (1,))
     hidden = Secret(bytes(32))
     promise = promise_of(

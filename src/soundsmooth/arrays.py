@@ -5,7 +5,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .models import NOBODY
+
+class Fetched:
+    """Integers on their way from where they are to the CPU. On a GPU the copy is queued behind what makes them, and
+    asking for them waits for that, not for what was queued later.
+    """
+
+    def __init__(self, numbers: Any) -> None:
+        self._numbers, self._arrived = numbers, None
+        if not isinstance(numbers, np.ndarray) and numbers.is_cuda:
+            import torch
+
+            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._numbers.copy_(numbers, non_blocking=True)
+            self._arrived = torch.cuda.current_stream(numbers.device).record_event()
+
+    def array(self) -> npt.NDArray[Any]:
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return np.asarray(self._numbers)
+
+    def get(self) -> list[int]:
+        numbers: list[int] = self.array().tolist()
+        return numbers
 
 
 def private_copy(values: Any) -> Any:
@@ -22,17 +44,11 @@ def concatenate(parts: list[Any]) -> Any:
     return torch.cat(parts)
 
 
-def at_home(labels: Any) -> npt.NDArray[np.int64]:
-    """The labels in NumPy; if a GPU is still at work on them, this waits for it."""
-    here: npt.NDArray[np.int64] = labels if isinstance(labels, np.ndarray) else labels.cpu().numpy()
-    return here
-
-
-def histogram(labels: Any, classes: int) -> Any:
-    """How many labels are NOBODY, 0, 1, …, classes − 1. On a GPU this is queued: nothing waits for it."""
+def histogram(labels: Any, lowest: int, highest: int) -> Any:
+    """How many labels are lowest, …, highest. On a GPU this is queued: nothing waits for it."""
     if isinstance(labels, np.ndarray):
-        return np.bincount(labels - NOBODY, minlength=classes + 1)
+        return np.bincount(labels - lowest, minlength=highest - lowest + 1)
     import torch
 
-    counts = torch.zeros(classes + 1, dtype=torch.int64, device=labels.device)
-    return counts.scatter_add_(0, labels - NOBODY, torch.ones_like(labels))
+    counts = torch.zeros(highest - lowest + 1, dtype=torch.int64, device=labels.device)
+    return counts.scatter_add_(0, labels - lowest, torch.ones_like(labels))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .arrays import concatenate, histogram, private_copy
+from .arrays import Fetched, concatenate, histogram, private_copy
 from .exact import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -88,20 +88,27 @@ def certify(
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
     classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
     """
-    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress).counts()
-    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress).counts()
+    counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress)
+    counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress)
     return verdict(counts0, counts, sigma, settings), counts0, counts
 
 
 def sample_under_noise(
     voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
+) -> Counts:
+    """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
+    return poll(voting, noise, x, purpose, n, progress).counts()
+
+
+def poll(
+    voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
 ) -> "Poll":
-    """The paper's SampleUnderNoise: the votes of n noisy copies of x, which a GPU may still be casting."""
-    poll = Poll(lambda: sample_under_noise(voting, Sure(noise), x, purpose, n))
+    """Have n noisy copies of x vote. On a GPU the votes are only queued, and the counts can be asked for later."""
+    cast_so_far = Poll(lambda: poll(voting, Sure(noise), x, purpose, n))
     for votes, doubt in cast(voting, noise, x, purpose, range(n), voting.batch_for(n)):
-        poll.add(votes, doubt)
+        cast_so_far.add(votes, doubt)
         progress(len(votes.labels))
-    return poll
+    return cast_so_far.close()
 
 
 def cast(
@@ -180,23 +187,32 @@ class Poll:
     def __init__(self, again: "Callable[[], Poll]") -> None:
         self._again = again
         self._counts: Any = None  # nobody first, then the classes
-        self._doubts: list[Any] = []
+        self._doubt: Any = None
+        self._result: tuple[Fetched, Fetched | None] | None = None
 
     def add(self, votes: Votes, doubt: Any = None) -> None:
         """Count the votes."""
-        counts = histogram(votes.labels, votes.classes)
+        counts = histogram(votes.labels, NOBODY, votes.classes - 1)
         if self._counts is not None and len(counts) != len(self._counts):
             raise ModelChangedError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
         self._counts = counts if self._counts is None else self._counts + counts
         if doubt is not None:
-            self._doubts.append(doubt)
+            self._doubt = doubt if self._doubt is None else self._doubt + doubt
+
+    def close(self) -> "Poll":
+        """All votes are cast: let the counts come."""
+        assert self._counts is not None, "no votes were counted"
+        doubt = None if self._doubt is None else Fetched(self._doubt.reshape(1))
+        self._result = Fetched(self._counts), doubt
+        return self
 
     def counts(self) -> Counts:
         """The counts; if some noise was in doubt, those of the same noise made once more, without doubt."""
-        assert self._counts is not None, "no votes were counted"
-        if self._doubts and int(sum(self._doubts)):
+        assert self._result is not None, "the poll is not closed"
+        counts, doubt = self._result
+        if doubt is not None and any(doubt.get()):
             return self._again().counts()
-        nobody, *classes = self._counts.tolist()
+        nobody, *classes = counts.get()
         return Counts(tuple(classes), nobody)
 
 
@@ -238,7 +254,7 @@ def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -
     Guarantee: a label other than the smoothed classifier's own is returned with probability at most α. (The
     two-sided exact binomial test between the two most frequent; "nobody" is ranked as a class and never wins.)
     """
-    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n).counts()
+    counts = sample_under_noise(voting, noise, x, Purpose.PREDICTION, n)
     label = counts.top
     hits, others = counts.classes[label], counts.most_among_others(label)
     won = hits > others and fair_coin_rejected(hits, others, alpha)

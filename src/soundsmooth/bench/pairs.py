@@ -1,7 +1,7 @@
 """Fair comparisons on noisy machines: alternate, pair up, take medians, and say how sure they are."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,33 @@ def compare(first: Callable[[], object], second: Callable[[], object], seconds: 
             found = _ratio(ratios)
             if found.high - found.low <= WIDEST * 0.6 or len(ratios) >= MOST_PAIRS or time.perf_counter() > end:
                 return found
+
+
+@dataclass(frozen=True)
+class Alternated:
+    """The times of several actions, round by round, in seconds."""
+
+    seconds: Mapping[str, list[float]]
+
+    def median(self, name: str) -> float:
+        return float(np.median(self.seconds[name]))
+
+    def ratio(self, first: str, second: str) -> Ratio:
+        """Round by round, so that what slows a whole round down does not count."""
+        return _ratio([a / b for a, b in zip(self.seconds[first], self.seconds[second], strict=True)])
+
+
+def alternate(actions: Mapping[str, Callable[[], object]], rounds: int) -> Alternated:
+    """Time all actions once in each round, each round beginning with another one; a first round is not counted."""
+    for action in actions.values():
+        action()
+    names = list(actions)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        start = number % len(names)
+        for name in names[start:] + names[:start]:
+            seconds[name].append(_time(actions[name]))
+    return Alternated(seconds)
 
 
 def milliseconds(action: Callable[[], object], repeats: int = 15) -> float:

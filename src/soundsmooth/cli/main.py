@@ -62,7 +62,9 @@ def certify(
     device: o.Device = None,
     dtype: o.Dtype = None,
     channels_last: o.ChannelsLast = None,
+    compile: o.Compile = None,
     threads: o.Threads = None,
+    workers: o.Workers = None,
     seed: o.Seed = None,
     nonce: o.Nonce = None,
     commitment: o.Commitment = None,
@@ -103,7 +105,9 @@ def commit(
     device: o.Device = None,
     dtype: o.Dtype = None,
     channels_last: o.ChannelsLast = None,
+    compile: o.Compile = None,
     threads: o.Threads = None,
+    workers: o.Workers = None,
     seed: o.Seed = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
@@ -137,7 +141,9 @@ def predict(
     device: o.Device = None,
     dtype: o.Dtype = None,
     channels_last: o.ChannelsLast = None,
+    compile: o.Compile = None,
     threads: o.Threads = None,
+    workers: o.Workers = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
@@ -240,6 +246,18 @@ def bench_cpu() -> None:
     from ..bench.cpu import run_cpu
 
     run_cpu(Console())
+
+
+@bench.command("gpu")
+def bench_gpu(
+    out: Annotated[Path | None, typer.Option(help="Write the results here, as JSON.", show_default=False)] = None,
+    rounds: Annotated[int, typer.Option(help="How often each comparison is repeated.", min=3)] = 5,
+    network: Annotated[str | None, typer.Option(help="Only resnet110 or resnet50.", show_default=False)] = None,
+) -> None:
+    """Noise alone and whole certifications on a GPU, against the forward passes alone and against common practice."""
+    from .bench import run_gpu
+
+    run_gpu(Console(), out, rounds, network)
 
 
 def main() -> None:

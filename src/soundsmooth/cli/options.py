@@ -60,7 +60,9 @@ Seed = Annotated[str | None, _option("64 hex digits, or any text, which is hashe
 Nonce = Annotated[str | None, _option("64 hex digits that the verifier drew after the promise was fixed.")]
 Commitment = Annotated[str | None, _option("Refuse to run unless the promise has this commitment.")]
 Threads = Annotated[int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores")]
-BatchSize = Annotated[int | None, _option("Rows the model sees at a time.", default="100; 1000 on a GPU")]
+BatchSize = Annotated[
+    int | None, _option("Rows the model sees at a time.", default="100; on a GPU the most that fit, up to 10000")
+]
 
 Weights = Annotated[Path | None, _option("A .safetensors file for package.module:factory.", panel=_MODEL)]
 Layout = Annotated[str | None, _option("as-is, nhwc-to-nchw or nchw-to-nhwc.", panel=_MODEL, default="as-is")]
@@ -69,6 +71,12 @@ Skip = Annotated[int | None, _option("Every SKIP-th image only.", panel=_MODEL, 
 Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, default="where the model is")]
 Dtype = Annotated[str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="float32")]
 ChannelsLast = Annotated[bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL)]
+Compile = Annotated[
+    str | None, _option("none, cuda-graph or torch-compile, for torch models.", panel=_MODEL, default="none")
+]
+Workers = Annotated[
+    int | None, _option("Copies of the model that work side by side.", panel=_MODEL, default="one per GPU")
+]
 Independence = Annotated[str | None, _option("auto, or proved (refuse what is not).", panel=_MODEL, default="auto")]
 Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
 CertifyOut = Annotated[
@@ -110,7 +118,7 @@ class Choices:
         return {name: self.get(name) for name in names if self.get(name) is not None}
 
 
-INTEGERS = {"n", "n0", "limit", "skip", "threads", "batch_size"}
+INTEGERS = {"n", "n0", "limit", "skip", "threads", "workers", "batch_size"}
 NUMBERS = {"sigma", "alpha", "k"}
 TEXTS = {
     "model",
@@ -124,6 +132,7 @@ TEXTS = {
     "layout",
     "weights",
     "independence",
+    "compile",
     "out",
 }
 #: One file may serve commit, certify and predict: each takes what it needs.

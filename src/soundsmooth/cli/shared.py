@@ -18,6 +18,18 @@ from ..smoother import Smoother
 from .options import Choices
 
 DEMO_IMAGES = 20
+FOR_THE_SMOOTHER = (
+    "k",
+    "batch_size",
+    "device",
+    "dtype",
+    "channels_last",
+    "compile",
+    "threads",
+    "workers",
+    "weights",
+    "independence",
+)
 
 
 def is_demo(choices: Choices) -> bool:
@@ -30,8 +42,7 @@ def smoother(choices: Choices) -> Smoother:
     model = choices.get("model")
     if model is None:
         model = embedded.model_for(positive(sigma, "sigma"))
-    names = ("k", "batch_size", "device", "dtype", "channels_last", "threads", "weights", "independence")
-    return Smoother(model, sigma, **choices.only_given(*names))
+    return Smoother(model, sigma, **choices.only_given(*FOR_THE_SMOOTHER))
 
 
 def inputs(choices: Choices, grid: Grid) -> Inputs:

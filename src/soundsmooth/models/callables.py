@@ -33,8 +33,8 @@ class CallableModel:
     def identity(self) -> Identity:
         return self._identity
 
-    def changed(self) -> bool:
-        return False  # of a function, only what was there at first can be seen
+    def changes(self) -> Callable[[], bool]:
+        return lambda: False  # of a function, only what was there at first can be seen
 
     def replica(self, number: int) -> "CallableModel":
         raise ValueError("a Python function may not bear several threads; leave out workers")

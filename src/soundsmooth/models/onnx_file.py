@@ -5,6 +5,7 @@ was hashed is what runs, because the session is made from the very bytes that we
 """
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,8 @@ class OnnxModel:
     def identity(self) -> Identity:
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags())
 
-    def changed(self) -> bool:
-        return False  # the session was made from the bytes of the digest, and nothing can reach it
+    def changes(self) -> Callable[[], bool]:
+        return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
 
     def replica(self, number: int) -> "OnnxModel":
         return self  # a session may run in several threads at once

@@ -1,6 +1,6 @@
 """What the rest of the program knows of a model: a batch of floats goes in, one vote per row comes out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -52,8 +52,8 @@ class Model(Protocol):
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
 
-    def changed(self) -> bool:
-        """Whether `identity` would differ from what it was at first; cheap, and asked after every input."""
+    def changes(self) -> Callable[[], bool]:
+        """Look, after every input, whether `identity` has changed since the beginning; the answer may come later."""
 
     def replica(self, number: int) -> "Model":
         """The same model for another thread, on another GPU if it lives on one; a ValueError if that cannot be."""

@@ -2,9 +2,10 @@
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..arrays import Fetched, concatenate
 from ..machine import Place
 from .callables import code_digest
 from .compiled import forward_of
@@ -68,7 +69,7 @@ class TorchModel:
             ) from error
 
         self._compilation = compilation
-        self._forward = forward_of(self._module, compilation, self._device.type)
+        self.forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
@@ -91,8 +92,9 @@ class TorchModel:
             flags=self.flags(),
         )
 
-    def changed(self) -> bool:
-        return self._weights.changed() and self._digest() != self._sha256
+    def changes(self) -> Callable[[], bool]:
+        seen = self._weights.compare()
+        return lambda: seen() and self._digest() != self._sha256
 
     def replica(self, number: int) -> "TorchModel":
         """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
@@ -159,7 +161,7 @@ class TorchModel:
 
     def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
         try:
-            return self._forward(batch)  # type: ignore[no-any-return]
+            return self.forward(batch)  # type: ignore[no-any-return]
         except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
@@ -210,23 +212,23 @@ class TorchModel:
 
 
 class Snapshot:
-    """All parameters and buffers of a module as they were, to be compared bit for bit in a moment.
+    """All parameters and buffers of a module as they were, to be compared with what they are, bit for bit.
 
-    Hashing them takes milliseconds to seconds on a CPU. This compares them where they are, with what they were, and
-    is as exact; a tensor that was replaced by another one counts as changed.
+    Hashing them would keep a GPU waiting. This compares them where they are and is as exact; a tensor that was
+    replaced by another one counts as changed.
     """
 
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
         self._at = self._addresses()
-        self._bytes = self._read()
+        self._bits = self._read()
 
-    def changed(self) -> bool:
-        import torch
-
+    def compare(self) -> Callable[[], bool]:
+        """Look now, and say later whether something has changed."""
         if self._addresses() != self._at:
-            return True
-        return not all(torch.equal(now, then) for now, then in zip(self._read(), self._bytes, strict=True))
+            return lambda: True
+        answers = [Fetched((now != then).any().reshape(1)) for now, then in zip(self._read(), self._bits, strict=True)]
+        return lambda: any(any(answer.get()) for answer in answers)
 
     def _tensors(self) -> "Iterator[torch.Tensor]":
         yield from self._module.parameters()
@@ -235,16 +237,24 @@ class Snapshot:
     def _addresses(self) -> list[tuple[int, int]]:
         return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors()]
 
-    def _read(self) -> "list[torch.Tensor]":
-        """One long tensor for each type, since many small comparisons would each wait for the GPU."""
-        import torch
-
-        kinds: dict[torch.dtype, list[torch.Tensor]] = {}
+    def _read(self) -> list[Any]:
+        """One long array for each size of a number, since many small comparisons would take many launches."""
+        sizes: dict[Any, list[Any]] = {}
         for tensor in self._tensors():
-            kinds.setdefault(tensor.dtype, []).append(tensor.detach().reshape(-1))
-        bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # NaN equals itself as bits
-        long = [torch.cat(parts) for parts in kinds.values()]
-        return [part.view(bits.get(part.element_size(), torch.uint8)) for part in long]
+            flat = _flat(tensor)
+            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.numpy())
+        return [concatenate(parts) for parts in sizes.values()]
+
+
+def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
+    """A tensor's numbers as bits (as which NaN equals itself), in whatever order they lie in memory."""
+    import torch
+
+    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size(), torch.uint8)
+    span = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    dense = tensor.numel() > 0 and span == tensor.numel()  # then no copy is needed
+    flat = tensor.detach().as_strided((span,), (1,)) if dense else tensor.detach().reshape(-1)
+    return flat.view(bits)
 
 
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":

@@ -23,6 +23,7 @@ CHUNK = 1 << 36
 #: Room for the undecided elements of a request: this many, and four times their mean.
 FEW_UNDECIDED, TIMES_THE_MEAN = 256, 4
 SIGN = 1 << 31
+KEPT_INPUTS = 4
 
 
 class GpuSampler:
@@ -49,7 +50,7 @@ class GpuSampler:
         self._values = self._upload(_values(law)).to(self._dtype)
         self._plain = self._upload(_sums(law).astype(np.int16))
         self._upper, self._lower = (self._upload(words) for words in _words(law))
-        self._x: tuple[Levels, bool, torch.Tensor] | None = None
+        self._inputs: dict[tuple[bool, tuple[int, ...], bytes], torch.Tensor] = {}
 
     def noise(self, bits: Keystream, first: int, copies: int, dimension: int, sure: bool = False) -> Noise:
         """The noise of the copies first, …, first + copies − 1 of a stream with `dimension` coordinates, on the GPU.
@@ -150,11 +151,14 @@ class GpuSampler:
         return out  # type: ignore[no-any-return]
 
     def _input(self, x: Levels, whole: bool) -> "torch.Tensor":
-        """The levels on the GPU, as the kernels read them; kept for the next batch, since a copy makes the CPU wait."""
-        if self._x is None or self._x[1] != whole or not np.array_equal(self._x[0], x):
+        """The levels on the GPU, as the kernels read them; kept for the next batch: a copy makes the CPU wait."""
+        at = whole, x.shape, x.tobytes()
+        if at not in self._inputs:
+            if len(self._inputs) >= KEPT_INPUTS:
+                del self._inputs[next(iter(self._inputs))]
             flat = x.reshape(-1, 16).T if whole else x
-            self._x = x.copy(), whole, self._upload(flat.astype(np.int32, order="C"))
-        return self._x[2]
+            self._inputs[at] = self._upload(flat.astype(np.int32, order="C"))
+        return self._inputs[at]
 
     def _upload(self, array: np.ndarray[Any, Any]) -> "torch.Tensor":
         return self._torch.from_numpy(np.array(array, order="C")).to(self._device)

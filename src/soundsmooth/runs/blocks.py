@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import at_home, concatenate
+from ..arrays import Fetched, concatenate
 from ..certify import Counts, ModelChangedError, Sure, Voting, cast
 from ..grid import Levels
 from ..models import NOBODY
@@ -83,14 +83,16 @@ class Casting:
 
     def __init__(self, voting: Voting, noise: Source, x: Levels, block: VoteBlock, batch: int) -> None:
         self._again: Callable[[], Casting] = lambda: Casting(voting, Sure(noise), x, block, batch)
-        self._parts = list(cast(voting, noise, x, block.purpose, block.copies, batch))
+        parts = list(cast(voting, noise, x, block.purpose, block.copies, batch))
+        doubts = [doubt for _, doubt in parts if doubt is not None]
+        self._doubt = Fetched(sum(doubts).reshape(1)) if doubts else None
+        self._labels = Fetched(concatenate([part.labels for part, _ in parts]))
+        self._classes = {part.classes for part, _ in parts}
 
     def votes(self) -> BlockVotes:
         """The votes; if some noise was in doubt, those on the same noise made once more, without doubt."""
-        doubts = [doubt for _, doubt in self._parts if doubt is not None]
-        if doubts and int(sum(doubts)):
+        if self._doubt is not None and any(self._doubt.get()):
             return self._again().votes()
-        classes = {part.classes for part, _ in self._parts}
-        if len(classes) > 1:
-            raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
-        return BlockVotes(at_home(concatenate([part.labels for part, _ in self._parts])), *classes)
+        if len(self._classes) > 1:
+            raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(self._classes)}")
+        return BlockVotes(self._labels.array(), *self._classes)

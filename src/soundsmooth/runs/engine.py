@@ -19,8 +19,8 @@ from ..certify import (
     Voting,
     blocks,
     cast,
+    poll,
     predict,
-    sample_under_noise,
     verdict,
 )
 from ..exact import Rational, probability
@@ -182,6 +182,7 @@ class _Begun:
     place: int
     selection: Poll
     estimation: Poll
+    changed: Callable[[], bool]
     start: float
 
 
@@ -223,13 +224,13 @@ class Run:
     def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
         start, x = time.perf_counter(), self.inputs.levels[place]
         voting = self.voting(worker)
-        selection = sample_under_noise(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
-        estimation = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
-        return _Begun(place, selection, estimation, start)
+        selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
+        estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
+        return _Begun(place, selection, estimation, worker.model.changes(), start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
         counts0, counts = begun.selection.counts(), begun.estimation.counts()
-        self.check_model(worker)
+        self.check_model(worker, begun.changed)
         found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
         return self.record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 
@@ -288,7 +289,7 @@ class Run:
         noise = self.noise(worker, keep=1)(0)
         counts0 = self._all_votes(worker, noise, Purpose.SELECTION, self.settings.n0, progress)
         counts = self._all_votes(worker, noise, Purpose.ESTIMATION, self.settings.n, progress)
-        self.check_model(worker)
+        self.check_model(worker, worker.model.changes())
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
@@ -297,14 +298,14 @@ class Run:
     def _all_votes(self, worker: Worker, noise: Source, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
         voting = self.voting(worker)
         batch = voting.batch_for(n)
-        polls = [Poll(lambda x=x: sample_under_noise(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
+        polls = [Poll(lambda x=x: poll(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
         for block in blocks(n, batch, self.inputs.levels[0].size):
             copies = range(block.first, block.first + block.keep)
-            for poll, x in zip(polls, self.inputs.levels, strict=True):
+            for so_far, x in zip(polls, self.inputs.levels, strict=True):
                 for votes, doubt in cast(voting, noise, x, purpose, copies, batch):
-                    poll.add(votes, doubt)
+                    so_far.add(votes, doubt)
                 progress(block.keep)
-        return [poll.counts() for poll in polls]
+        return [so_far.close().counts() for so_far in polls]
 
     def noise(self, worker: Worker, keep: int | None = None) -> Callable[[int], Source]:
         """The noise for the input at a place: its own, or one for all, of which the last `keep` batches are kept."""
@@ -317,9 +318,9 @@ class Run:
     def voting(self, worker: Worker) -> Voting:
         return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
 
-    def check_model(self, worker: Worker) -> None:
+    def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if worker.model.changed() or worker.model.identity() != self.identity:
+        if changed() or worker.model.identity() != self.identity:
             raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
 
     def record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:

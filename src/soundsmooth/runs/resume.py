@@ -182,6 +182,7 @@ class _Begun(NamedTuple):
     task: _Task
     start: float
     casting: Casting | Exception
+    changed: Callable[[], bool]
 
 
 class _Voter:
@@ -200,11 +201,15 @@ class _Voter:
         for task in tasks:
             if task.place in failed:
                 continue
-            begun.append(_Begun(task, time.perf_counter(), self._begin(task)))
+            begun.append(self._begin_all(task))
             if len(begun) > ahead:
                 yield self._finish(begun.popleft(), failed)
         while begun:
             yield self._finish(begun.popleft(), failed)
+
+    def _begin_all(self, task: _Task) -> _Begun:
+        start, casting = time.perf_counter(), self._begin(task)
+        return _Begun(task, start, casting, self._worker.model.changes())
 
     def _begin(self, task: _Task) -> Casting | Exception:
         try:
@@ -222,19 +227,16 @@ class _Voter:
     def _finish(self, begun: _Begun, failed: set[int]) -> _Outcome:
         """The votes, after as many attempts as it takes; each is made on the block's own noise."""
         errors: list[str] = []
-        attempts: list[Callable[[], Casting | Exception]] = [lambda: begun.casting]
-        attempts += [lambda: self._begin(begun.task)] * (ATTEMPTS - 1)
-        votes = None
-        for attempt in attempts:
-            votes = self._votes(attempt(), errors)
-            if votes is not None:
-                break
-        else:
+        votes = self._votes(begun.casting, begun.changed, errors)
+        while votes is None and len(errors) < ATTEMPTS:
+            again = self._begin_all(begun.task)
+            votes = self._votes(again.casting, again.changed, errors)
+        if votes is None:
             failed.add(begun.task.place)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return _Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, casting: Casting | Exception, errors: list[str]) -> BlockVotes | None:
+    def _votes(self, casting: Casting | Exception, changed: Callable[[], bool], errors: list[str]) -> BlockVotes | None:
         try:
             if isinstance(casting, Exception):
                 raise casting
@@ -244,7 +246,7 @@ class _Voter:
         except Exception as error:
             errors.append(f"{type(error).__name__}: {first_line(error)}")
             return None
-        self._run.check_model(self._worker)  # before its votes are stored: later nobody could tell
+        self._run.check_model(self._worker, changed)  # before its votes are stored: later nobody could tell
         return votes
 
 

@@ -1,0 +1,40 @@
+"""The auditor's arithmetic: a second implementation that shares nothing with the one that issued a certificate.
+
+`soundsmooth.exact` finds bounds and radii in ball arithmetic (Arb). Here they are checked, in Python's own integers,
+by other formulas: Stirling's series, sums of ratios, and one logarithm. Nothing is imported but the standard library,
+so that a person can read all of it. Proofs: docs/audit.md.
+"""
+
+from .check import Report, check, check_prediction, check_record, verdict
+from .claim import Claim, Terms, Votes, claim, terms
+from .replay import (
+    Block,
+    Confirmed,
+    detection,
+    escaping,
+    from_replayed,
+    struck_out,
+    struck_out_together,
+    with_mismatches,
+)
+
+__all__ = [
+    "Block",
+    "Claim",
+    "Confirmed",
+    "Report",
+    "Terms",
+    "Votes",
+    "check",
+    "check_prediction",
+    "check_record",
+    "claim",
+    "detection",
+    "escaping",
+    "from_replayed",
+    "struck_out",
+    "struck_out_together",
+    "terms",
+    "verdict",
+    "with_mismatches",
+]

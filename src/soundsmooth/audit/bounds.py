@@ -1,0 +1,179 @@
+"""Confidence bounds: is this claim below the bound, and which bound would the auditor give?
+
+To check a bound is easier than to find it. P(X ≥ hits) rises with p, and the Clopper–Pearson lower bound is the p
+where it is α; so a number lies below the bound exactly if the tail there is at most α. One tail decides.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from statistics import NormalDist
+
+from .doubles import largest_accepted, smallest_accepted
+from .intervals import around, decide, log, log_of
+from .tails import falling_sum, log_mass, tail_at_most
+
+MOST_VOTES = 10**9
+GUESS_BITS = 96
+
+
+def clopper_pearson_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+    """Whether p is at most the lower bound, the p with P(X ≥ hits) = α; that is 0 for no hits.
+
+    Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
+    """
+    _check(hits, n, alpha)
+    if not math.isfinite(p):
+        return False
+    return p <= 0 or (hits > 0 and tail_at_most(hits, n, Fraction(p), alpha))
+
+
+def clopper_pearson_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+    """Whether p is at least the upper bound, the p with P(X ≤ hits) = α; that is 1 if all hit.
+
+    Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
+    """
+    _check(hits, n, alpha)
+    if not math.isfinite(p):
+        return False
+    return p >= 1 or (hits < n and tail_at_most(n - hits, n, 1 - Fraction(p), alpha))
+
+
+def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+    """Whether p is at most hits/n − √(ln(1/α) / 2n), or at most 0.
+
+    Guarantee: True only if it is so; False if it is not so, or not proved with 1024 bits.
+    """
+    _check(hits, n, alpha)
+    return math.isfinite(p) and (p <= 0 or _beyond_hoeffding(Fraction(hits, n) - Fraction(p), n, alpha))
+
+
+def hoeffding_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+    """Whether p is at least hits/n + √(ln(1/α) / 2n), or at least 1.
+
+    Guarantee: True only if it is so; False if it is not so, or not proved with 1024 bits.
+    """
+    _check(hits, n, alpha)
+    return math.isfinite(p) and (p >= 1 or _beyond_hoeffding(Fraction(p) - Fraction(hits, n), n, alpha))
+
+
+def _beyond_hoeffding(distance: Fraction, n: int, alpha: Fraction) -> bool:
+    """Whether distance ≥ √(ln(1/α) / 2n), that is distance ≥ 0 and 2n · distance² ≥ ln(1/α)."""
+    if distance < 0:
+        return False
+
+    def attempt(bits: int) -> bool | None:
+        exponent, needed = around(2 * n * distance**2, bits), log(1 / alpha, bits)
+        return True if exponent > needed else False if exponent < needed else None
+
+    return bool(decide(attempt))
+
+
+def runner_up_holds(p_lower: float, p_upper: float, hits: int, others: int, n: int, alpha: Fraction) -> bool:
+    """Whether p_lower bounds the winner from below and p_upper the most frequent other from above, each at α/2.
+
+    `others` is the largest count of any other class, "nobody" included. No class has more than 1 − p_lower, so this
+    may stand in for the upper bound (docs/noise.md, 3.11).
+
+    Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
+    """
+    if not clopper_pearson_lower_holds(p_lower, hits, n, alpha / 2) or not math.isfinite(p_upper):
+        return False
+    complement = Fraction(p_upper) >= 1 - Fraction(p_lower)
+    return complement or clopper_pearson_upper_holds(p_upper, others, n, alpha / 2)
+
+
+def fair_coin_rejected(first: int, second: int, alpha: Fraction) -> bool:
+    """Whether the two-sided exact binomial test rejects "both are equally likely": 2 · P(Y ≥ max) ≤ α for a fair Y.
+
+    Guarantee: True only if it rejects; False if it does not, or not provably (`tail_at_most`).
+    """
+    flips, top = first + second, max(first, second)
+    _check(min(first, second), max(flips, 1), alpha)
+    return first != second and tail_at_most(top, flips, Fraction(1, 2), alpha / 2)
+
+
+def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
+    """The auditor's own Clopper–Pearson lower bound.
+
+    Guarantee: at most the true bound, and the largest double that is (as far as `tail_at_most` can prove it).
+    """
+    _check(hits, n, alpha)
+    if hits == 0:
+        return 0.0
+    return largest_accepted(_accepts(clopper_pearson_lower_holds, hits, n, alpha), _guess(hits, n, alpha))
+
+
+def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
+    """The auditor's own Clopper–Pearson upper bound.
+
+    Guarantee: at least the true bound, and the smallest double that is (as far as `tail_at_most` can prove it).
+    """
+    _check(hits, n, alpha)
+    if hits == n:
+        return 1.0
+    return smallest_accepted(_accepts(clopper_pearson_upper_holds, hits, n, alpha), 1 - _guess(n - hits, n, alpha))
+
+
+def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
+    """The auditor's own Hoeffding lower bound.
+
+    Guarantee: at most the true bound or 0, and the largest double that is (as far as 1024 bits can prove it).
+    """
+    guess = hits / n - math.sqrt(-_float_log(alpha) / (2 * n))
+    return largest_accepted(_accepts(hoeffding_lower_holds, hits, n, alpha), guess)
+
+
+def hoeffding_above(hits: int, n: int, alpha: Fraction) -> float:
+    """The auditor's own Hoeffding upper bound.
+
+    Guarantee: at least the true bound or 1, and the smallest double that is (as far as 1024 bits can prove it).
+    """
+    guess = hits / n + math.sqrt(-_float_log(alpha) / (2 * n))
+    return smallest_accepted(_accepts(hoeffding_upper_holds, hits, n, alpha), guess)
+
+
+def _accepts(
+    holds: Callable[[float, int, int, Fraction], bool], hits: int, n: int, alpha: Fraction
+) -> Callable[[float], bool]:
+    return lambda p: holds(p, hits, n, alpha)
+
+
+def _guess(hits: int, n: int, alpha: Fraction) -> float:
+    """Near the Clopper–Pearson lower bound, and no more than that: Newton's method for ln P(X ≥ hits) in ln p.
+
+    Where P(X ≥ hits) = P(X = hits) · S, the slope is hits/S: the derivative of the tail is hits · P(X = hits)/p.
+    """
+    p, goal = _wilson(hits, n, alpha), _float_log(alpha)
+    for _ in range(8):
+        exact = Fraction(p)
+        if not 0 < p < 1 or exact * (n + 1) > hits:
+            break  # on the other side of the mode: leave the rest to the search
+        total = falling_sum(hits, n, exact, GUESS_BITS)
+        log_tail = log_mass(hits, n, exact, GUESS_BITS) + log_of(total)
+        step = (goal - float(log_tail.middle)) * float(total.middle) / hits
+        p *= math.exp(min(step, 1.0))
+        if abs(step) < 1e-15:
+            break
+    return min(p, 1.0)
+
+
+def _wilson(hits: int, n: int, alpha: Fraction) -> float:
+    """The normal approximation's lower bound, or where that fails a point to the left of the true one."""
+    share, z = (hits - 0.5) / n, -NormalDist().inv_cdf(max(float(alpha), 1e-300))
+    middle = share + z * z / (2 * n) - z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    left = hits / n * math.exp(max(_float_log(alpha) / hits, -600.0) - 1)
+    return max(middle / (1 + z * z / n), left)
+
+
+def _float_log(x: Fraction) -> float:
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def _check(hits: int, n: int, alpha: Fraction) -> None:
+    if not 1 <= n <= MOST_VOTES:
+        raise ValueError(f"the number of votes must be between 1 and 10⁹, not {n}")
+    if not 0 <= hits <= n:
+        raise ValueError(f"the number of hits must be between 0 and {n}, not {hits}")
+    if not 0 < alpha < 1:
+        raise ValueError(f"α must lie strictly between 0 and 1, not {alpha}")

@@ -1,0 +1,210 @@
+"""Does a certificate follow from its own counts? The arithmetic of an audit; no model is needed.
+
+It accepts whatever is sound, also a radius that is smaller than it could be. It cannot see whether the counts are what
+the model voted: that takes a replay (`replay`).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from .bounds import (
+    clopper_pearson_above,
+    clopper_pearson_below,
+    clopper_pearson_lower_holds,
+    fair_coin_rejected,
+    hoeffding_below,
+    hoeffding_lower_holds,
+    runner_up_holds,
+)
+from .claim import Claim, Terms, Votes, claim, prediction, terms
+from .doubles import float_above
+from .radius import radius_below, radius_holds, radius_two_below, radius_two_holds
+
+#: A claim is tight if a claim that is larger by this factor would be refused.
+MORE = 1 + 2.0**-40
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is wrong with a certificate's arithmetic (nothing, if it is accepted), and whether it could claim more."""
+
+    findings: tuple[str, ...]
+    tight: bool
+    """An accepted claim of which no part could be better by more than 2⁻⁴⁰, relatively. Weak claims are sound."""
+
+    @property
+    def accepted(self) -> bool:
+        return not self.findings
+
+
+def check_record(record: Mapping[str, Any]) -> Report:
+    """Check a certificate's record, as its JSON is read.
+
+    Guarantee: as `check`; a record that is not one has findings.
+    """
+    try:
+        return check(claim(record), terms(record["promise"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        return Report((f"this is not a certificate's record: {error!r}",), False)
+    except ValueError as error:
+        return Report((str(error),), False)
+
+
+def check_prediction(record: Mapping[str, Any]) -> Report:
+    """Check a prediction's record: that its label follows from its counts at its α.
+
+    Guarantee: without findings the counts add up to n, and the label is that of the most frequent class, which the
+    two-sided exact binomial test separates from all others, or an abstention.
+    """
+    try:
+        label, votes, n, alpha = prediction(record)
+    except (KeyError, TypeError, AttributeError) as error:
+        return Report((f"this is not a prediction's record: {error!r}",), False)
+    except ValueError as error:
+        return Report((str(error),), False)
+    if votes.total != n or not votes.classes:
+        return Report((f"the counts of {len(votes.classes)} classes add up to {votes.total}, not to {n}",), False)
+    hits, others = votes.classes[votes.top], votes.others(votes.top)
+    separated = hits > others and fair_coin_rejected(hits, others, alpha)
+    if label is None:
+        return Report((), not separated)
+    if label != votes.top:
+        return Report((f"the label is {label}, but most votes are for {votes.top}",), False)
+    if not separated:
+        return Report((f"{hits} votes against {others} do not separate the label at alpha = {alpha}",), False)
+    return Report((), True)
+
+
+def check(claimed: Claim, promised: Terms) -> Report:
+    """Check label, bounds and radius against the counts.
+
+    Guarantee: without findings the counts add up to the promised n₀ and n; the label is the one that selection chose,
+    or an abstention with radius 0; p_lower and p_upper are proved to be on the safe side of the promised bound; and
+    the radius is proved to be at most the one that they allow. So the certificate's claim holds at α if the counts are
+    true.
+    """
+    findings = tuple(_malformed(claimed, promised)) or tuple(_unproved(claimed, promised))
+    return Report(findings, not findings and tight(claimed, promised))
+
+
+def verdict(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
+    """The certificate that the auditor would give for these counts.
+
+    Guarantee: `check` accepts it, if the counts add up, and it is tight.
+    """
+    proved = prove(selection.top, estimation, promised)
+    label = selection.top if proved.p_lower > (0.5 if proved.p_upper is None else proved.p_upper) else None
+    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation)
+
+
+class Proved(NamedTuple):
+    """Bounds for one class and the radius that they allow, 0 if it does not win."""
+
+    p_lower: float
+    p_upper: float | None
+    radius: float
+
+
+def prove(label: int, votes: Votes, promised: Terms) -> Proved:
+    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
+
+    Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
+    """
+    hits, n, sigma = votes.classes[label], votes.total, promised.sigma
+    if promised.bound == "runner-up":
+        p_lower = clopper_pearson_below(hits, n, promised.alpha / 2)
+        above = clopper_pearson_above(votes.others(label), n, promised.alpha / 2)
+        p_upper = min(above, float_above(1 - Fraction(p_lower)))
+        return Proved(p_lower, p_upper, radius_two_below(p_lower, p_upper, sigma) if p_lower > p_upper else 0.0)
+    below = hoeffding_below if promised.bound == "hoeffding" else clopper_pearson_below
+    p_lower = below(hits, n, promised.alpha)
+    return Proved(p_lower, None, radius_below(p_lower, sigma) if p_lower > 0.5 else 0.0)
+
+
+def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
+    """What must be right before a bound can be asked for."""
+    selection, estimation = claimed.selection, claimed.estimation
+    numbers = [*selection.classes, selection.nobody, *estimation.classes, estimation.nobody]
+    if any(type(number) is not int or number < 0 for number in numbers):
+        yield "the counts are not whole numbers from 0 on"
+    elif (selection.total, estimation.total) != (promised.n0, promised.n):
+        yield f"the counts add up to {selection.total} and {estimation.total}, not to {promised.n0} and {promised.n}"
+    if not selection.classes or len(selection.classes) != len(estimation.classes):
+        yield f"there are {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
+    if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
+        yield f"the label is not the number of a class: {claimed.label!r}"
+    if (claimed.p_upper is None) != (promised.bound != "runner-up"):
+        yield f"the bound {promised.bound} {'has no' if claimed.p_upper is not None else 'needs a'} p_upper"
+    bounds = [claimed.p_lower] if claimed.p_upper is None else [claimed.p_lower, claimed.p_upper]
+    if not all(isinstance(p, float) and 0 <= p <= 1 for p in bounds):
+        yield f"the bounds are no probabilities: {', '.join(map(repr, bounds))}"
+    if not isinstance(claimed.radius, float) or not 0 <= claimed.radius < math.inf:
+        yield f"the radius is not a number from 0 on: {claimed.radius!r}"
+
+
+def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
+    """What does not follow from the counts."""
+    selected = claimed.selection.top
+    hits, n = claimed.estimation.classes[selected], claimed.estimation.total
+    if not bounds_hold(claimed, promised):
+        upper = "" if claimed.p_upper is None else f" and p_upper = {claimed.p_upper!r}"
+        yield (
+            f"{hits} of {n} votes do not prove p_lower = {claimed.p_lower!r}{upper} "
+            f"({promised.bound}, alpha = {promised.alpha})"
+        )
+    if claimed.label is None:
+        if claimed.radius != 0:
+            yield f"an abstention claims the radius {claimed.radius!r}"
+        return
+    if claimed.label != selected:
+        yield f"the label is {claimed.label}, but selection chose {selected}"
+    if not wins(claimed):
+        yield f"there is a label although class {selected} is not proved to win"
+    elif not radius_follows(claimed, promised):
+        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at sigma = {promised.sigma}"
+
+
+def bounds_hold(claimed: Claim, promised: Terms) -> bool:
+    """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
+    label, votes = claimed.selection.top, claimed.estimation
+    hits, n = votes.classes[label], votes.total
+    if claimed.p_upper is not None:
+        return runner_up_holds(claimed.p_lower, claimed.p_upper, hits, votes.others(label), n, promised.alpha)
+    holds = hoeffding_lower_holds if promised.bound == "hoeffding" else clopper_pearson_lower_holds
+    return holds(claimed.p_lower, hits, n, promised.alpha)
+
+
+def wins(claimed: Claim) -> bool:
+    """Guarantee: True only if p_lower is above ½, or above p_upper where there is one."""
+    return claimed.p_lower > (0.5 if claimed.p_upper is None else claimed.p_upper)
+
+
+def radius_follows(claimed: Claim, promised: Terms) -> bool:
+    """Guarantee: True only if the radius is at most the one that p_lower and p_upper allow."""
+    if not 0 < claimed.p_lower < 1 or claimed.p_upper == 0:
+        return False
+    if claimed.p_upper is None:
+        return radius_holds(claimed.radius, claimed.p_lower, promised.sigma)
+    return radius_two_holds(claimed.radius, claimed.p_lower, claimed.p_upper, promised.sigma)
+
+
+def tight(claimed: Claim, promised: Terms) -> bool:
+    """Whether an accepted claim says as much as its counts allow: each number, made better by 2⁻⁴⁰, would be refused.
+
+    Guarantee: none; this is about usefulness, not about soundness.
+    """
+    better = [replace(claimed, p_lower=_more(claimed.p_lower))]
+    if claimed.p_upper is not None:
+        better.append(replace(claimed, p_upper=claimed.p_upper / MORE))
+    if any(bounds_hold(each, promised) for each in better):
+        return False
+    if not wins(claimed):
+        return claimed.label is None
+    return claimed.label is not None and not radius_follows(replace(claimed, radius=_more(claimed.radius)), promised)
+
+
+def _more(x: float) -> float:
+    return x * MORE or MORE - 1

@@ -1,0 +1,129 @@
+"""What a certificate says, as plain data, and what it promised, as numbers.
+
+Read from the record's JSON and nothing else: the auditor does not use the program that wrote it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+BOUNDS = ("clopper-pearson", "hoeffding", "runner-up")
+MOST_COPIES = 10**9
+#: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
+RATIONAL = re.compile(r"[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?")
+DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
+
+
+@dataclass(frozen=True)
+class Votes:
+    """How many noisy copies voted for each class, and how many for nobody."""
+
+    classes: tuple[int, ...]
+    nobody: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self.classes) + self.nobody
+
+    @property
+    def top(self) -> int:
+        """The class with most votes; ties fall to the lowest."""
+        return max(range(len(self.classes)), key=lambda c: (self.classes[c], -c))
+
+    def others(self, label: int) -> int:
+        """The largest count of any class but `label`; "nobody" is one of them."""
+        return max([count for c, count in enumerate(self.classes) if c != label] + [self.nobody])
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the promise fixed beforehand and the arithmetic needs."""
+
+    n0: int
+    n: int
+    alpha: Fraction
+    sigma: Fraction
+    bound: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate claims, and the votes that it rests on. Nothing here has been checked."""
+
+    label: int | None
+    radius: float
+    p_lower: float
+    p_upper: float | None
+    selection: Votes
+    estimation: Votes
+
+
+def terms(promise: Mapping[str, str]) -> Terms:
+    """The numbers in a promise's text, or a ValueError that names the field."""
+    alpha, bound = _rational(promise, "alpha"), promise["bound"]
+    if alpha >= 1:
+        raise ValueError(f"the promised alpha is no probability below 1: {promise['alpha']}")
+    if bound not in BOUNDS:
+        raise ValueError(f"the promised bound is not one of {', '.join(BOUNDS)}: {bound!r}")
+    return Terms(_copies(promise, "n0"), _copies(promise, "n"), alpha, _rational(promise, "sigma"), bound)
+
+
+def claim(record: Mapping[str, Any]) -> Claim:
+    """The claim in a certificate's record (its JSON, read), or a ValueError that names the field."""
+    return Claim(
+        label=None if record["label"] is None else _count(record["label"], "label"),
+        radius=_number(record, "radius", below=True),
+        p_lower=_number(record, "p_lower", below=True),
+        p_upper=None if record["p_upper"] is None else _number(record, "p_upper", below=False),
+        selection=_votes(record, "selection"),
+        estimation=_votes(record, "estimation"),
+    )
+
+
+def prediction(record: Mapping[str, Any]) -> tuple[int | None, Votes, int, Fraction]:
+    """Label, counts, n and α in a prediction's record (its data, read), or a ValueError that names the field."""
+    label = None if record["label"] is None else _count(record["label"], "label")
+    alpha = _rational(record, "alpha")
+    if alpha >= 1:
+        raise ValueError(f"alpha is no probability below 1: {record['alpha']}")
+    return label, _votes(record, "counts"), _count(record["n"], "n"), alpha
+
+
+def _rational(promise: Mapping[str, str], name: str) -> Fraction:
+    text = promise[name]
+    if not isinstance(text, str) or not RATIONAL.fullmatch(text) or str(Fraction(text)) != text:
+        raise ValueError(f"the promised {name} is not a positive number in lowest terms: {text!r:.80}")
+    return Fraction(text)
+
+
+def _copies(promise: Mapping[str, str], name: str) -> int:
+    number = _rational(promise, name)
+    if number.denominator != 1 or number > MOST_COPIES:
+        raise ValueError(f"the promised {name} is not a whole number up to 10⁹: {promise[name]!r:.80}")
+    return int(number)
+
+
+def _votes(record: Mapping[str, Any], name: str) -> Votes:
+    counts = [_count(count, name) for count in record[name]["classes"]]
+    return Votes(tuple(counts), _count(record[name]["nobody"], name))
+
+
+def _count(value: object, name: str) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"the {name} is not a whole number from 0 on: {value!r:.80}")
+    return value
+
+
+def _number(record: Mapping[str, Any], name: str, below: bool) -> float:
+    """The exact double. The decimal beside it, which people read, may not claim more."""
+    try:
+        value, text = float.fromhex(record[name]["hex"]), record[name]["decimal"]
+        exact, shown = Fraction(value), Fraction(Decimal(text if DECIMAL.fullmatch(text) else "nan"))
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise ValueError(f"the {name} is not a number: {record[name]!r:.80}") from error
+    if shown > exact if below else shown < exact:
+        raise ValueError(f"the {name}'s decimal {text} claims more than its exact value {value!r}")
+    return value

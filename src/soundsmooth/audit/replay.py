@@ -1,0 +1,182 @@
+"""What a partial replay proves about one certificate.
+
+The issuer hands over a store: for each block of noisy copies the number of hits, the votes for the label. Then the
+auditor draws blocks and votes them again, on the same noise, with the committed model. Let x_j be the hits that the
+auditor's machine gives, or would give, in block j, and h_j the stored ones. Everything here is about the classifier
+on the auditor's machine; its probability of the label is p. Theorems and proofs: docs/audit.md.
+
+What the auditor must see to:
+
+- The noise is that of a key which the issuer could not choose. Given everything that was committed to, the votes of
+  all copies are then independent, each a hit with probability p.
+- The store is fixed before the blocks are drawn (its hash is handed over), and the draw does not look at votes, stored
+  or replayed: fresh randomness, and a number of blocks that was fixed beforehand.
+- The selection votes are replayed in full (there are few), so that the label is what selection chose. Otherwise the
+  issuer may have chosen it with all votes in view; `selection_replayed=False` pays for that.
+
+Each statement holds at its own error. Whoever looks at several and keeps the best pays the sum of their errors.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from .bounds import clopper_pearson_above, clopper_pearson_below
+from .check import prove
+from .claim import Terms, Votes
+from .doubles import float_below
+from .radius import radius_below
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """For every ‖δ‖₂ < radius the smoothed classifier keeps the label, except with probability `error`.
+
+    The probability is over key and draw, before either. A radius of 0 confirms nothing.
+    """
+
+    p_lower: float
+    radius: float
+    error: Fraction
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of noisy copies: the stored number of hits, and that of the auditor's replay, if it was drawn."""
+
+    copies: int
+    hits: int
+    replayed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hits <= self.copies or not 0 <= (self.replayed or 0) <= self.copies:
+            raise ValueError(f"a block of {self.copies} copies cannot have {self.hits} or {self.replayed} hits")
+
+
+def from_replayed(label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True) -> Confirmed:
+    """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
+
+    Guarantee: the claim of `Confirmed` at error α. Whatever blocks are replayed, as long as their choice does not
+    depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
+    not choose them.
+    """
+    if not replayed.total:
+        return Confirmed(0.0, 0.0, promised.alpha)
+    level = promised.alpha / _choices(promised, replayed, selection_replayed)
+    found = prove(label, replayed, replace(promised, alpha=level))
+    return Confirmed(found.p_lower, found.radius, promised.alpha)
+
+
+def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
+    """The price of a label that may have been chosen after the votes.
+
+    With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
+    most 2α (docs/audit.md). With the runner-up's bound each class is paid for.
+    """
+    if selection_replayed:
+        return 1
+    return len(votes.classes) if promised.bound == "runner-up" else 2
+
+
+def detection(blocks: int, bad: int, drawn: int) -> Fraction:
+    """The probability that `drawn` of the blocks, drawn at random without repetition, hold at least one bad one.
+
+    Guarantee: exactly 1 − C(B − b, s)/C(B, s).
+    """
+    return 1 - _escape(blocks, bad, drawn)
+
+
+def escaping(blocks: int, drawn: int, beta: Fraction) -> int:
+    """The largest number b of bad blocks that escape a draw with probability C(B − b, s)/C(B, s) ≥ β.
+
+    Guarantee: exact. So more than b bad blocks escape with probability below β.
+    """
+    if not 0 <= drawn <= blocks or not 0 < beta < 1:
+        raise ValueError(f"{drawn} of {blocks} blocks cannot be drawn, or β = {beta} is no probability")
+    good, bad = 0, 1
+    while bad <= blocks and _escape(blocks, bad, drawn) >= beta:
+        good, bad = bad, 2 * bad
+    bad = min(bad, blocks + 1)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if _escape(blocks, middle, drawn) >= beta else (good, middle)
+    return good
+
+
+def _escape(blocks: int, bad: int, drawn: int) -> Fraction:
+    """C(B − b, s)/C(B, s) = C(B − s, b)/C(B, b), by whichever product is shorter."""
+    few, many = sorted((bad, drawn))
+    if few + many > blocks:
+        return Fraction(0)
+    return Fraction(prod(range(blocks - many - few + 1, blocks - many + 1)), prod(range(blocks - few + 1, blocks + 1)))
+
+
+def struck_out(blocks: Sequence[Block], promised: Terms, beta: Fraction, selection_replayed: bool = True) -> Confirmed:
+    """(ii) The certificate from all stored votes, after the blocks that may have escaped are struck out.
+
+    `blocks` are all blocks of one certificate; those with a replay were drawn from them at random. Let t be the largest
+    excess h_j − x_j among them, or 0. Except with probability β no more than b = `escaping` blocks have a larger
+    excess: if more had, b + 1 blocks of largest excess would all have been missed. So at most b unreplayed blocks have
+    more than t false hits. The b with most hits are struck out, that is counted as misses; all others lose t hits.
+    With no bad block among the drawn, t = 0.
+
+    Guarantee: the claim of `Confirmed` at error α + β, against any issuer.
+    """
+    return struck_out_together([blocks], promised, beta, selection_replayed)[0]
+
+
+def struck_out_together(
+    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+) -> list[Confirmed]:
+    """(ii) for many certificates whose blocks were drawn from one urn that holds the blocks of all of them.
+
+    Guarantee: as `struck_out` for each. The event of probability β is the same one for all: the probability that any of
+    N is false is at most Nα + β.
+    """
+    urn = [block for blocks in certificates for block in blocks]
+    excesses = [block.hits - block.replayed for block in urn if block.replayed is not None]
+    escaped, excess = escaping(len(urn), len(excesses), beta), max([0, *excesses])
+    level = promised.alpha if selection_replayed else promised.alpha / 2
+    confirmed = []
+    for blocks in certificates:
+        if sum(block.copies for block in blocks) != promised.n:
+            raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
+        p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), promised.n, level)
+        confirmed.append(_confirmed(Fraction(p_lower), promised, promised.alpha + beta))
+    return confirmed
+
+
+def least_hits(blocks: Sequence[Block], escaped: int, excess: int) -> int:
+    """The smallest Σ x_j that is possible if at most `escaped` unreplayed blocks have h_j − x_j > `excess`.
+
+    Guarantee: exact. Struck blocks stay in n, as misses: to leave them out would be a choice that looks at votes.
+    """
+    seen = sum(block.replayed for block in blocks if block.replayed is not None)
+    unseen = sorted((block.hits for block in blocks if block.replayed is None), reverse=True)
+    return seen + sum(max(0, hits - excess) for hits in unseen[escaped:])
+
+
+def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) -> Confirmed:
+    """(iii) The certificate for the auditor's machine, if the issuer was honest and only had another one.
+
+    `false_hits` are the stored hits, among the `replayed` votes, that the replay does not confirm. (All mismatches may
+    be counted instead; that gives less.)
+
+    Guarantee: the claim of `Confirmed` at error α, *if* each stored vote is what one fixed classifier voted on its row:
+    then a row is a false hit with one probability d, independently of all others, and p ≥ p_stored − d, where both are
+    bounded at α/2. Against an issuer who may write what he likes into some blocks this proves nothing, because false
+    hits then come in blocks: use `struck_out`.
+    """
+    if not 0 <= false_hits <= replayed <= promised.n:
+        raise ValueError(f"{false_hits} false hits among {replayed} replayed of {promised.n} votes are not possible")
+    stored = clopper_pearson_below(hits, promised.n, promised.alpha / 2)
+    lost = clopper_pearson_above(false_hits, replayed, promised.alpha / 2) if replayed else 1.0
+    return _confirmed(Fraction(stored) - Fraction(lost), promised, promised.alpha)
+
+
+def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
+    """The radius from p alone, whatever bound was promised: it is valid for each of them."""
+    p_lower = max(0.0, float_below(p))
+    radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
+    return Confirmed(p_lower, radius, error)
