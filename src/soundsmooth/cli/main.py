@@ -20,6 +20,8 @@ app = typer.Typer(
 
 bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+runs = typer.Typer(help="Look at runs that certify keeps in an .db file, and export them.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
 
 
 @app.callback(invoke_without_command=True)
@@ -70,7 +72,8 @@ def certify(
     weights: o.Weights = None,
     independence: o.Independence = None,
     require_proof: o.RequireProof = None,
-    out: o.Out = None,
+    out: o.CertifyOut = None,
+    no_votes: o.NoVotes = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
     alias_n0: o.AliasN0 = None,
@@ -233,6 +236,25 @@ def overlap(
     from .overlap import run_overlap
 
     run_overlap(precision or [], n, plot, json_lines)
+
+
+@runs.command("show")
+def runs_show(run: o.RunArgument) -> None:
+    """What was promised, how far the run is, and what it says so far."""
+    from .runs import show_run
+
+    show_run(run)
+
+
+@runs.command("export")
+def runs_export(
+    run: o.RunArgument,
+    to: Annotated[Path, typer.Option(help="A new .tsv, .jsonl, .csv or .parquet file.")],
+) -> None:
+    """Write the run's certificates to another file. Radii are truncated, never rounded."""
+    from .runs import export_run
+
+    export_run(run, to)
 
 
 @bench.command("cpu")

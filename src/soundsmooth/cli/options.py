@@ -83,6 +83,18 @@ RequireProof = Annotated[
     _option("Refuse a model whose rows are not proved to be independent.", "--require-proof", panel=_MODEL),
 ]
 Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
+CertifyOut = Annotated[
+    Path | None,
+    _option(
+        "Write the records here: .jsonl or .tsv; or .db, a run that survives interruption: the same command continues.",
+        panel=_MODEL,
+    ),
+]
+NoVotes = Annotated[
+    bool | None,
+    _option("Keep counts only in the .db, not which copies voted for the label.", "--no-votes", panel=_MODEL),
+]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="An .db file that certify wrote.")]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
 AliasN = Annotated[int | None, _alias("--N")]
@@ -127,7 +139,7 @@ TEXTS = {
     "compile",
     "out",
 }
-TRUTHS = {"channels_last", "require_proof"}
+TRUTHS = {"channels_last", "require_proof", "no_votes"}
 #: One file may serve commit, certify and predict: each takes what it needs.
 KNOWN = INTEGERS | NUMBERS | TEXTS | TRUTHS | {"commitment"}
 
