@@ -289,6 +289,37 @@ def test_waiting_for_another_process_and_taking_over_when_it_is_gone(tmp_path: P
         assert [without_time(certificate) for certificate in store.certificates()] == undisturbed(run)
 
 
+def test_blocks_under_different_software_are_a_finding(tmp_path: Path) -> None:
+    run = small_run(count=2)
+    with open_store(tmp_path / "run.db", run) as store:
+        work = certify_into(store, run)
+        next(work)
+        work.close()
+        store.db.execute("UPDATE environments SET text = '{}'")  # as if it had been another version
+        assert not list(store.findings())
+    later = dataclasses.replace(run, environment={"torch": "another"})
+    with open_store(tmp_path / "run.db", later) as store:
+        store.db.execute("DELETE FROM certificates")
+        store.db.execute("DELETE FROM blocks WHERE first = 40")
+        store.db.execute("UPDATE images SET state = 0")
+        list(certify_into(store, later))
+        assert [text for _, text in store.findings()] == [
+            "its blocks were voted under different versions of software or machines"
+        ]
+
+
+def test_what_failed_here_and_was_opened_again_elsewhere_is_tried_again(tmp_path: Path) -> None:
+    """Another process starts, and with it the failed images are open again: nobody waits for himself."""
+    model = Faulty(below=0.4)
+    run = small_run(count=8, scores=model)
+    with open_store(tmp_path / "run.db", run) as store:
+        for record in certify_into(store, run):
+            if isinstance(record, Failure):
+                store.reopen_failures()
+                model.times = min(model.times, 4)
+        assert [without_time(certificate) for certificate in store.certificates()] == healthy()
+
+
 def test_numbers_of_images_name_the_noise_not_their_places(tmp_path: Path) -> None:
     run = small_run(count=4)
     alone = Inputs(run.inputs.indices[2:3], run.inputs.levels[2:3], run.inputs.labels[2:3])

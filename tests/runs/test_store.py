@@ -84,11 +84,11 @@ def test_a_bitmap_holds_the_hits() -> None:
 def test_the_first_stored_block_wins(store: Store) -> None:
     """Ledger, row 16: another result for a block is a finding, and never replaces the first."""
     first, second = Counts((15, 5, 0), 0), Counts((20, 0, 0), 0)
-    assert store.add_block(1, FIRST, first, b"a", 0.5)
-    assert not store.add_block(1, FIRST, first, b"a", 0.7)  # the same again: confirmed
+    assert store.add_block(1, FIRST, first, b"a", 0.5, {})
+    assert not store.add_block(1, FIRST, first, b"a", 0.7, {})  # the same again: confirmed
     assert not list(store.findings())
-    assert not store.add_block(1, FIRST, second, b"a", 0.1)
-    assert not store.add_block(1, FIRST, first, b"b", 0.1)
+    assert not store.add_block(1, FIRST, second, b"a", 0.1, {})
+    assert not store.add_block(1, FIRST, first, b"b", 0.1, {})
     assert [(stored.counts, stored.hits, stored.seconds) for stored in store.blocks(1)] == [(first, b"a", 0.5)]
     found = list(store.findings())
     assert [number for number, _ in found] == [8, 8]  # the image's number in the data set
@@ -99,7 +99,7 @@ def test_the_first_stored_block_wins(store: Store) -> None:
 
 def test_a_transaction_is_kept_whole_or_not_at_all(store: Store) -> None:
     with pytest.raises(KeyboardInterrupt), store.transaction():
-        store.add_block(0, FIRST, Counts((20, 0, 0), 0), None, 0.0)
+        store.add_block(0, FIRST, Counts((20, 0, 0), 0), None, 0.0, {})
         store.add_finding(0, "never seen")
         raise KeyboardInterrupt
     assert not list(store.blocks(0))
@@ -244,7 +244,7 @@ def test_a_log_cut_short_loses_no_more_than_it_held(tmp_path: Path) -> None:
     run, path = small_run(count=4), tmp_path / "run.db"
     with open_store(path, run) as store:
         for place in range(4):
-            store.add_block(place, FIRST, Counts((20, 0, 0), 0), None, 0.0)
+            store.add_block(place, FIRST, Counts((20, 0, 0), 0), None, 0.0, {})
         database, log = path.read_bytes(), path.with_name("run.db-wal").read_bytes()
     found = set()
     for length in range(len(log) - 20_000, len(log), 777):

@@ -86,10 +86,12 @@ class _Clerk:
 
     def finish(self) -> Iterator[Certificate | Failure]:
         while self.store.has_open_images():
+            self._failed.clear()
             for outcome in self._outcomes():
                 issued = self._write(outcome)
                 if issued is not None:
                     yield issued
+            self.claims.release_all()  # of what failed here and was opened again by another process
             if self.store.has_open_images():  # others are at work on the rest; if they die, it is ours
                 self.claims.pace.sleep(self.claims.pace.look)
                 self.claims.beat()
@@ -148,7 +150,7 @@ class _Clerk:
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = votes.hits(self._guess(place))
-        self.store.add_block(place, block, votes.counts, hits, seconds)
+        self.store.add_block(place, block, votes.counts, hits, seconds, self.run.environment)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
@@ -163,6 +165,8 @@ class _Clerk:
         seconds = sum(stored.seconds for stored in self.store.blocks(place))
         certificate = self.run.record(place, found, counts0, counts, seconds)
         self.store.add_certificate(place, certificate)
+        if self.store.environments(place) > 1:
+            self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
         self.claims.release(place)
         return certificate

@@ -6,7 +6,7 @@ block wins: whoever votes on it again may confirm it, and a different result is 
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,13 +40,14 @@ CREATE TABLE images (
 CREATE INDEX open_images ON images (attempts, place) WHERE state = 0;
 CREATE INDEX failed_images ON images (place) WHERE state = 2;
 CREATE TABLE blocks (
-    place   INTEGER NOT NULL REFERENCES images,
-    purpose INTEGER NOT NULL,            -- 0 selection, 1 estimation
-    first   INTEGER NOT NULL,            -- the number of its first noisy copy
-    count   INTEGER NOT NULL,            -- of copies
-    votes   TEXT NOT NULL,               -- how many for whom
-    hits    BLOB,                        -- a bit for each copy, compressed, or NULL: selection, or left out
-    seconds REAL NOT NULL,
+    place       INTEGER NOT NULL REFERENCES images,
+    purpose     INTEGER NOT NULL,        -- 0 selection, 1 estimation
+    first       INTEGER NOT NULL,        -- the number of its first noisy copy
+    count       INTEGER NOT NULL,        -- of copies
+    votes       TEXT NOT NULL,           -- how many for whom
+    hits        BLOB,                    -- a bit for each copy, compressed, or NULL: selection, or left out
+    environment INTEGER NOT NULL REFERENCES environments,
+    seconds     REAL NOT NULL,
     PRIMARY KEY (place, purpose, first)
 );
 CREATE TABLE certificates (
@@ -269,13 +270,21 @@ class Store:
         there: int = self.db.one("SELECT COUNT(*) FROM blocks WHERE place = ?", place)
         return there == len(self.all_blocks)
 
-    def add_block(self, place: int, block: VoteBlock, counts: Counts, hits: bytes | None, seconds: float) -> bool:
+    def add_block(
+        self,
+        place: int,
+        block: VoteBlock,
+        counts: Counts,
+        hits: bytes | None,
+        seconds: float,
+        environment: Mapping[str, str],
+    ) -> bool:
         """Store a block, unless it is there: the first one wins. Another result for it is recorded as a finding."""
         votes, hits = _votes(counts), hits if self.terms.votes else None
         with self.transaction():
             added = self.db.execute(
-                "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                place, int(block.purpose), block.first, block.count, votes, hits, seconds,
+                "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                place, int(block.purpose), block.first, block.count, votes, hits, self._environment(environment), seconds,
             ).rowcount  # fmt: skip
             if not added:
                 self._compare(place, block, votes, hits)
@@ -316,15 +325,12 @@ class Store:
 
     def add_certificate(self, place: int, certificate: Certificate) -> None:
         """Store a certificate, unless the image has one."""
-        environment = json.dumps(dict(certificate.environment), ensure_ascii=False)
         with self.transaction():
-            self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", environment)
             self.db.execute(
-                "INSERT OR IGNORE INTO certificates VALUES "
-                "(?, ?, ?, ?, ?, ?, ?, (SELECT id FROM environments WHERE text = ?), ?, ?)",
+                "INSERT OR IGNORE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 place, certificate.label, certificate.radius, certificate.p_lower, certificate.p_upper,
-                _votes(certificate.selection), _votes(certificate.estimation), environment, certificate.seconds,
-                _digest(certificate),
+                _votes(certificate.selection), _votes(certificate.estimation),
+                self._environment(certificate.environment), certificate.seconds, _digest(certificate),
             )  # fmt: skip
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
 
@@ -352,6 +358,18 @@ class Store:
             if _digest(certificate) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
             yield place, certificate
+
+    def _environment(self, found: Mapping[str, str]) -> int:
+        """The number under which software and machine are kept; each kind once."""
+        text = json.dumps(dict(found), ensure_ascii=False)
+        self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)
+        return self.db.one("SELECT id FROM environments WHERE text = ?", text)  # type: ignore[no-any-return]
+
+    def environments(self, place: int) -> int:
+        """Under how many kinds of software or machine the blocks of an image were voted."""
+        return self.db.one(  # type: ignore[no-any-return]
+            "SELECT COUNT(DISTINCT environment) FROM blocks WHERE place = ?", place
+        )
 
     def add_attempts(self, place: int, count: int, error: str) -> None:
         """Record attempts at a block of the image that ended with an error."""
