@@ -59,7 +59,12 @@ def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> No
     assert all((a.estimation, a.radius, a.commitment) == (b.estimation, b.radius, b.commitment) for a, b in pairs)
 
     shown = words(run("runs", "show", tmp_path / "run.db").stdout)
-    for text in ("sigma: 1/4", "3 images: 3 certified", "for any of these 3 with at most 0.003", pairs[0][0].commitment):
+    for text in (
+        "sigma: 1/4",
+        "3 images: 3 certified",
+        "for any of these 3 with at most 0.003",
+        pairs[0][0].commitment,
+    ):
         assert text in shown
     assert error_of("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl").endswith("remove it")
     assert list(tmp_path.glob("run.db*")) == [tmp_path / "run.db"]  # one file, and nothing beside it
@@ -129,7 +134,9 @@ def make():
 """
 
 
-def test_failed_images_are_said_and_the_exit_code_too(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_images_are_said_and_the_exit_code_too(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine.py").write_text(FAULTY)
     options = ("certify", "mine:make", data, "--n", 200, "--out", "run.db")
     monkeypatch.setenv("FAIL", "1")
@@ -144,9 +151,7 @@ def test_failed_images_are_said_and_the_exit_code_too(data: Path, tmp_path: Path
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_command_continues(
-    how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list
-) -> None:
+def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list) -> None:
     path, options = tmp_path / "run.db", ("--n", "1000", "--seed", "s")
     command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), *options, "--out", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
@@ -212,5 +217,5 @@ def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_
         assert running.returncode == 0, errors
     with Store.read(tmp_path / "run.db") as store:
         assert store.progress().finished == 10
-        assert store.copies_voted() == 10 * 1100
+        assert store.copies_voted() == store.db.one("SELECT SUM(count) FROM blocks") == 10 * 1100
         assert not list(store.findings())

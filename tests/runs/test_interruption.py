@@ -58,11 +58,13 @@ def test_sixty_kills_change_nothing(noise: str, tmp_path: Path) -> None:
     assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
 
 
+@pytest.mark.parametrize("noise", ["fresh", "batchwise"])
 def test_three_processes_killed_at_once_change_nothing(noise: str, tmp_path: Path) -> None:
     disturb("crowd", tmp_path / "run.db", noise, 10)
     assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
 
 
+@pytest.mark.parametrize("noise", ["fresh", "batchwise"])
 def test_full_disks_and_io_errors_change_nothing(noise: str, tmp_path: Path) -> None:
     full, failed = disturb("starve", tmp_path / "run.db", noise, 0)
     assert full >= 3

@@ -204,7 +204,11 @@ def test_foreign_files(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE precious (x)")
     before = (tmp_path / "other.db").read_bytes()
-    for name, text in (("text", "is not a run"), ("folder", "is not a file"), ("other", "but not a run of soundsmooth")):
+    for name, text in (
+        ("text", "is not a run"),
+        ("folder", "is not a file"),
+        ("other", "but not a run of soundsmooth"),
+    ):
         assert all(text in error for error in errors(tmp_path / f"{name}.db"))
     assert (tmp_path / "other.db").read_bytes() == before
 
@@ -232,7 +236,18 @@ def test_a_missing_or_empty_file(tmp_path: Path) -> None:
 def test_a_file_cut_short_at_any_length(finished: Path, tmp_path: Path) -> None:
     whole = finished.read_bytes()
     path = tmp_path / "cut.db"
-    lengths = {1, 15, 16, 17, 99, 100, 101, len(whole) - 1, *range(512, len(whole), 1536), *range(4096, len(whole), 4096)}
+    lengths = {
+        1,
+        15,
+        16,
+        17,
+        99,
+        100,
+        101,
+        len(whole) - 1,
+        *range(512, len(whole), 1536),
+        *range(4096, len(whole), 4096),
+    }
     for length in sorted(lengths):
         path.write_bytes(whole[:length])
         assert all("was cut short" in text for text in errors(path)), length

@@ -102,14 +102,14 @@ def print_promise(choices: Choices) -> None:
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
-    """The command for the full run, and how long it would take at the speed just seen."""
+    """The command for the full run, which may be interrupted, and how long it would take at the speed just seen."""
     copies = 100_000
     seconds = sum(record.seconds for record in done) / len(done) / (chosen.n0 + chosen.n) * (100 + copies) * ALL_IMAGES
     console.print(
         f"\nAll {ALL_IMAGES} embedded images with {copies} copies each (about {seconds / 3600:.1f} h at this speed):",
         highlight=False,
     )
-    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.jsonl"
+    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.db"
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 

@@ -318,8 +318,12 @@ class Store:
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 
     def copies_voted(self) -> int:
-        """How many noisy copies have voted so far."""
-        return self.db.one("SELECT COALESCE(SUM(count), 0) FROM blocks")  # type: ignore[no-any-return]
+        """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
+        begun: int = self.db.one(
+            "SELECT COALESCE(SUM(count), 0) FROM blocks WHERE place IN "
+            "(SELECT place FROM images WHERE state = 0 UNION ALL SELECT place FROM images WHERE state = 2)"
+        )
+        return begun + self.progress().finished * sum(block.count for block in self.all_blocks)
 
     # Certificates and failures
 
@@ -330,16 +334,23 @@ class Store:
                 "INSERT OR IGNORE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 place, certificate.label, certificate.radius, certificate.p_lower, certificate.p_upper,
                 _votes(certificate.selection), _votes(certificate.estimation),
-                self._environment(certificate.environment), certificate.seconds, _digest(certificate),
+                self._environment(certificate.environment), certificate.seconds, _digest(certificate.to_json()),
             )  # fmt: skip
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
 
     def certificates(self) -> Iterator[Certificate]:
         """The certificates in the order of the images, one at a time; a ValueError for one that was changed."""
-        return (certificate for _, certificate in self.placed_certificates())
+        return (certificate for _, certificate, _ in self._records())
 
     def placed_certificates(self) -> Iterator[tuple[int, Certificate]]:
         """The same, with the places of their images."""
+        return ((place, certificate) for place, certificate, _ in self._records())
+
+    def lines(self) -> Iterator[str]:
+        """The same, each as one line of JSON."""
+        return (line for _, _, line in self._records())
+
+    def _records(self) -> Iterator[tuple[int, Certificate, str]]:
         environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
         promise, secret = self.terms.promise, self.terms.secret
         common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
@@ -355,9 +366,10 @@ class Store:
                 estimation=_counts(votes),
                 environment=environments.get(environment, {}),
             )
-            if _digest(certificate) != digest:
+            line = certificate.to_json()
+            if _digest(line) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
-            yield place, certificate
+            yield place, certificate, line
 
     def _environment(self, found: Mapping[str, str]) -> int:
         """The number under which software and machine are kept; each kind once."""
@@ -472,8 +484,8 @@ def _counts(text: str) -> Counts:
     return counts
 
 
-def _digest(certificate: Certificate) -> bytes:
-    return hashlib.sha256(certificate.to_json().encode()).digest()
+def _digest(line: str) -> bytes:
+    return hashlib.sha256(line.encode()).digest()
 
 
 def _now() -> str:
