@@ -110,7 +110,7 @@ def test_nothing_is_overwritten_and_half_a_table_is_not_left(
     with pytest.raises(ValueError, match="exists"):
         export(store, tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text() == "precious"
-    with pytest.raises(ValueError, match="must end in .tsv or .jsonl or .csv or .parquet"):
+    with pytest.raises(ValueError, match=r"must end in \.tsv or \.jsonl or \.csv or \.parquet"):
         export(store, tmp_path / "a.xlsx")
     monkeypatch.setattr("soundsmooth.runs.export.certificate_row", lambda record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -142,7 +142,7 @@ def test_failed_images_stay_in_the_denominator(store: Store) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is measured otherwise")
 def test_a_large_store_is_shown_and_exported_without_loading_it(tmp_path: Path) -> None:
-    """15 000 certificates, whose records are 23 MB (and far more as objects); with a million: experiments/runs/million.py."""
+    """15 000 certificates, whose lines are 23 MB; with a million: experiments/runs/million.py."""
     command = [sys.executable, str(MILLION), "--count", "15000", "--folder", str(tmp_path), "--formats", "tsv", "jsonl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -284,7 +284,8 @@ class Store:
         with self.transaction():
             added = self.db.execute(
                 "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                place, int(block.purpose), block.first, block.count, votes, hits, self._environment(environment), seconds,
+                place, int(block.purpose), block.first, block.count, votes, hits,
+                self._environment(environment), seconds,
             ).rowcount  # fmt: skip
             if not added:
                 self._compare(place, block, votes, hits)
