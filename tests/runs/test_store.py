@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import soundsmooth as ss
 from runs.interrupted import brightness, contents, finish, inputs, small_run
-from soundsmooth.certify import Counts
-from soundsmooth.noise import Purpose
+from soundsmooth.certify import Counts, Voting
+from soundsmooth.models import Votes
+from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs import claims
-from soundsmooth.runs.blocks import BlockVotes, VoteBlock, block_size, hits_of, vote_blocks
+from soundsmooth.runs.blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.engine import Run, run_of
@@ -79,6 +81,39 @@ def test_a_bitmap_holds_the_hits() -> None:
     for damaged in (packed[:-1], packed + b"\0", b"", b"no zlib", bytes([packed[0] ^ 1]) + packed[1:]):
         with pytest.raises(ValueError, match="bitmap of hits"):
             hits_of(damaged, 11)
+
+
+class OnDevice:
+    """A model whose votes are torch tensors, as on a GPU: the class is the level of the first pixel."""
+
+    batch = None
+
+    def flags(self) -> dict[str, str]:
+        return {}
+
+    def vote(self, values: np.ndarray) -> Votes:
+        return Votes(torch.from_numpy(values.reshape(len(values), -1)[:, 0].astype(np.int64)), 3)
+
+
+class Doubtful:
+    """Noise that is wrong, and says so, until it is asked to be sure."""
+
+    def __init__(self, doubt: int) -> None:
+        self.doubt = doubt
+
+    def noisy(self, purpose: Purpose, x: np.ndarray, first: int, copies: int, sure: bool = False) -> Noisy:
+        wrong = self.doubt and not sure
+        values = np.full((copies, 1), 2) if wrong else np.arange(first, first + copies).reshape(-1, 1) % 2
+        return Noisy(values, (), None if sure else torch.tensor(self.doubt))
+
+
+@pytest.mark.parametrize("doubt", [0, 1])
+def test_votes_are_fetched_from_the_device_and_doubts_settled(doubt: int) -> None:
+    block = VoteBlock(Purpose.ESTIMATION, 10, 7)
+    x = np.zeros(1 << 18, np.int16)  # so large that a batch's noise is made by itself
+    votes = Casting(Voting(OnDevice(), 2, {}), Doubtful(doubt), x, block, 2).votes()
+    assert votes.labels.tolist() == [0, 1, 0, 1, 0, 1, 0]
+    assert votes.counts == Counts((4, 3, 0), 0)
 
 
 def test_the_first_stored_block_wins(store: Store) -> None:
