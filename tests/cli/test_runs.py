@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import soundsmooth as ss
 from cli.test_command_line import error_of, run
@@ -185,14 +186,18 @@ def counts(path: Path) -> list:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits differ")
-def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_path: Path, quiet_counts: list) -> None:
+def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_path: Path) -> None:
+    """The model is small enough to be inspected, which writes a copy of it."""
     import resource
+
+    model = linear_model(tmp_path / "linear.onnx")
+    run("certify", model, data, "--n", "1000", "--seed", "s", "--out", tmp_path / "quiet.db")
 
     def small_files() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
-    options = ["certify", str(MODEL), str(data), "--n", "1000", "--seed", "s", "--out", str(tmp_path / "run.db")]
+    options = ["certify", str(model), str(data), "--n", "1000", "--seed", "s", "--out", str(tmp_path / "run.db")]
     command = [sys.executable, "-c", CODE, *options]
     done = subprocess.run(
         command, capture_output=True, encoding="utf-8", preexec_fn=small_files, env=os.environ, check=False
@@ -202,7 +207,22 @@ def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_
     assert "what was finished is kept, and the same command continues" in done.stderr
     assert finished(tmp_path / "run.db") < 10
     run(*options)
-    assert counts(tmp_path / "run.db") == quiet_counts
+    assert counts(tmp_path / "run.db") == counts(tmp_path / "quiet.db")
+
+
+def linear_model(path: Path) -> Path:
+    weights = np.random.default_rng(0).normal(size=(784, 10)).astype(np.float32)
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["scores"]),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 28, 28])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "linear", [image], [scores], [numpy_helper.from_array(weights, "weights")])
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    return path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are found otherwise")

@@ -49,6 +49,7 @@ def _inspected(graph: bytes, device: str, number: str, threads: int, level: str)
     if hidden is not None:
         return Inspected(_session(graph, device, number, threads, level), not_proved(hidden), level)
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
+        _check_room(Path(folder), len(graph))
         optimized, running = Path(folder, "optimized.onnx"), Path(folder, "running.onnx")
         try:
             _session(graph, device, number, threads, level, optimized)
@@ -58,6 +59,17 @@ def _inspected(graph: bytes, device: str, number: str, threads: int, level: str)
             reason = f"the optimized graph could not be written or read again: {first_line(error)}"
             return Inspected(_session(graph, device, number, threads, level), not_proved(reason), level)
     return Inspected(frozen, inspect_onnx(ran, internal=True), level)
+
+
+def _check_room(folder: Path, size: int) -> None:
+    """What is proved must not depend on how full a disk is: a ValueError instead."""
+    try:
+        Path(folder, "room").write_bytes(bytes(size))
+    except OSError as error:
+        raise ValueError(
+            f"there is no room for a copy of the model in {str(folder.parent)!r} ({error.strerror}), and it is needed to "
+            "see which graph runs: make room, or set TMPDIR to another folder"
+        ) from None
 
 
 def _session(graph: bytes, device: str, number: str, threads: int, level: str, written: Path | None = None) -> Any:
