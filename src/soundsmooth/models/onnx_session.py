@@ -67,8 +67,8 @@ def _check_room(folder: Path, size: int) -> None:
         Path(folder, "room").write_bytes(bytes(size))
     except OSError as error:
         raise ValueError(
-            f"there is no room for a copy of the model in {str(folder.parent)!r} ({error.strerror}), and it is needed to "
-            "see which graph runs: make room, or set TMPDIR to another folder"
+            f"there is no room for a copy of the model in {str(folder.parent)!r} ({error.strerror}), which is needed "
+            "to see the graph that runs: make room, or set TMPDIR to another folder"
         ) from None
 
 
