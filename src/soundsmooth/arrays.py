@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 class Fetched:
@@ -19,10 +20,13 @@ class Fetched:
             self._numbers.copy_(numbers, non_blocking=True)
             self._arrived = torch.cuda.current_stream(numbers.device).record_event()
 
-    def get(self) -> list[int]:
+    def array(self) -> npt.NDArray[Any]:
         if self._arrived is not None:
             self._arrived.synchronize()
-        numbers: list[int] = self._numbers.tolist()
+        return np.asarray(self._numbers)
+
+    def get(self) -> list[int]:
+        numbers: list[int] = self.array().tolist()
         return numbers
 
 

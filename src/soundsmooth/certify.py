@@ -31,6 +31,10 @@ Progress = Callable[[int], None]
 BLOCK_ELEMENTS = 1 << 19
 
 
+class ModelChangedError(ValueError):
+    """What votes is no longer what was promised: nothing that it says may be counted."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many noisy copies voted for each class, and how many for nobody."""
@@ -100,13 +104,25 @@ def poll(
     voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int, progress: Progress = lambda _: None
 ) -> "Poll":
     """Have n noisy copies of x vote. On a GPU the votes are only queued, and the counts can be asked for later."""
-    votes = Poll(lambda: poll(voting, Sure(noise), x, purpose, n))
-    batch = voting.batch_for(n)
-    for block in blocks(n, batch, x.size):
-        noisy = noise.noisy(purpose, x, block.first, block.copies)
-        votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
-        progress(block.keep)
-    return votes.close()
+    cast_so_far = Poll(lambda: poll(voting, Sure(noise), x, purpose, n))
+    for votes, doubt in cast(voting, noise, x, purpose, range(n), voting.batch_for(n)):
+        cast_so_far.add(votes, doubt)
+        progress(len(votes.labels))
+    return cast_so_far.close()
+
+
+def cast(
+    voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range, batch: int
+) -> Iterator[tuple[Votes, Any]]:
+    """The votes of consecutive noisy copies, block by block, each with the doubt that its noise leaves (or None).
+
+    Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
+    row of the same batch as when all are cast together.
+    """
+    for block in blocks(len(copies), batch, x.size):
+        noisy = noise.noisy(purpose, x, copies.start + block.first, block.copies)
+        votes = votes_of(voting, noisy, batch)
+        yield Votes(votes.labels[: block.keep], votes.classes), noisy.doubt  # the rest only filled the last batch
 
 
 @dataclass(frozen=True)
@@ -141,7 +157,7 @@ def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
     parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
     classes = {part.classes for part in parts}
     if len(classes) > 1:
-        raise ValueError(f"the model's number of classes changes between batches: {sorted(classes)}")
+        raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:
         labels = private_copy(labels)  # torch's inference mode leaves labels that cannot be written to
@@ -160,7 +176,9 @@ def _batches(values: Any, batch: int) -> Iterator[Any]:
 
 def _vote(voting: Voting, values: Any) -> Votes:
     if voting.model.flags() != voting.flags:
-        raise ValueError(f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}")
+        raise ModelChangedError(
+            f"the kernel flags changed during the run: {voting.flags} became {voting.model.flags()}"
+        )
     return voting.model.vote(values)
 
 
@@ -173,11 +191,11 @@ class Poll:
         self._doubt: Any = None
         self._result: tuple[Fetched, Fetched | None] | None = None
 
-    def add(self, votes: Votes, keep: int, doubt: Any = None) -> None:
-        """Count the first `keep` votes; the rest filled up the last batch and are dropped."""
-        counts = histogram(votes.labels[:keep], NOBODY, votes.classes - 1)
+    def add(self, votes: Votes, doubt: Any = None) -> None:
+        """Count the votes."""
+        counts = histogram(votes.labels, NOBODY, votes.classes - 1)
         if self._counts is not None and len(counts) != len(self._counts):
-            raise ValueError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
+            raise ModelChangedError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
         self._counts = counts if self._counts is None else self._counts + counts
         if doubt is not None:
             self._doubt = doubt if self._doubt is None else self._doubt + doubt
@@ -205,7 +223,7 @@ def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
     if len(counts0.classes) != len(counts.classes):
-        raise ValueError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
+        raise ModelChangedError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
     label = counts0.top
     p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
     if p_upper is None:

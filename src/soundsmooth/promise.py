@@ -63,6 +63,15 @@ class Promise:
         """The canonical encoding: ASCII, a title and one line per field, each ended by a line feed."""
         return "".join([f"{TITLE}\n", *(f"{name}: {value}\n" for name, value in self.values.items())])
 
+    @classmethod
+    def of_text(cls, text: str) -> "Promise":
+        """The promise that has this text; a ValueError if none has."""
+        lines = text.splitlines()[1:]
+        promise = cls({name: value for name, _, value in (line.partition(": ") for line in lines)})
+        if promise.text != text:
+            raise ValueError(f"this is not a {TITLE}")
+        return promise
+
     @property
     def commitment(self) -> str:
         """C: the SHA-256 of the text, in hexadecimal."""

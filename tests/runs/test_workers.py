@@ -43,7 +43,7 @@ class Failing(Brightness):
 
 
 def smoothing(module: torch.nn.Module, sigma: str = "1/4", workers: int = 1) -> Smoothing:
-    return ss.Smoother(module, sigma, workers=workers, batch_size=50, threads=1).smoothing
+    return ss.Smoother(module, sigma, workers=workers, batch_size=50, threads=1, independence="assumed").smoothing
 
 
 def run(smooth: Smoothing, noise: str = "fresh", n: int = 120) -> Iterator[ss.Certificate]:
@@ -185,12 +185,12 @@ class Ahead(TorchModel):
         return Place("cpu")
 
     def replica(self, number: int) -> "Ahead":
-        return Ahead(self._module, "cpu")
+        return Ahead(self._module, "cpu", independence="assumed")
 
 
 def ahead(module: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, sigma: str, workers: int = 1) -> Smoothing:
     monkeypatch.setattr("soundsmooth.noise.gpu._kernels", lambda: (_ for _ in ()).throw(ImportError("no Triton")))
-    made = Smoothing.of(Ahead(module, threads=1), law(sigma), 50, 1, workers)
+    made = Smoothing.of(Ahead(module, threads=1, independence="assumed"), law(sigma), 50, 1, workers)
     assert made.made.startswith("cpu, because Triton is not installed")
     return made
 

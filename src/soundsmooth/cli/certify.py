@@ -1,7 +1,7 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import typer
@@ -10,7 +10,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..promise import Inputs, Secret, secret
+from ..promise import Inputs, Promise, secret
 from ..report import (
     average_certified_radius,
     certified_accuracy,
@@ -18,6 +18,7 @@ from ..report import (
     decimal_below,
     radii_that_occur,
 )
+from ..runs.database import is_run
 from ..runs.engine import certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, Output
 from ..settings import Settings, settings
@@ -32,17 +33,24 @@ ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 
 def run_certify(choices: Choices) -> None:
     """Certify, show, write."""
-    chosen = _settings(choices)
+    if is_run(choices.path("out")):
+        from .runs import certify_into_run
+
+        return certify_into_run(choices)
+    chosen = chosen_settings(choices)
     hidden = secret(choices.get("seed"), choices.get("nonce"))
     with Output(choices.path("out"), CERTIFY_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        _check_commitment(choices.get("commitment"), smooth, images, chosen, hidden)
+        check_commitment(
+            choices.get("commitment"),
+            lambda: promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden),
+        )
         bar = progress_bar()
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
         with bar:  # from here on something is shown
-            _show_head(bar.console, smooth, images, chosen)
+            show_head(bar.console, smooth, images, chosen)
             done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
@@ -57,7 +65,7 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
     try:
         for record in records:
             output.certificate(record)
-            _show_row(bar.console, record)
+            show_row(bar.console, record)
             done.append(record)
     except KeyboardInterrupt:
         bar.stop()
@@ -67,11 +75,11 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
     return done
 
 
-def _check_commitment(expected: str | None, smooth: Smoother, images: Inputs, chosen: Settings, hidden: Secret) -> None:
+def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:
     """Refuse to toss a coin under another promise than the one that was committed to."""
     if expected is None:
         return
-    promise = promise_of(smooth.smoothing, smooth.smoothing.model.identity(), images, chosen, hidden)
+    promise = made()
     if promise.commitment != expected.strip().lower():
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {promise.commitment}; compare "
@@ -85,34 +93,35 @@ def print_promise(choices: Choices) -> None:
         raise ValueError(
             "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
         )
-    chosen, hidden = _settings(choices), secret(choices.get("seed"))
+    chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
     smoothing = smoother(choices).smoothing
-    promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
+    images = inputs(choices, smoothing.law.grid)
+    promise = promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
     sys.stdout.buffer.write(promise.text.encode("ascii"))  # bytes: a system's own line ends would change the hash
     sys.stdout.flush()
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
-    """The command for the full run, and how long it would take at the speed just seen."""
+    """The command for the full run, which may be interrupted, and how long it would take at the speed just seen."""
     copies = 100_000
     seconds = sum(record.seconds for record in done) / len(done) / (chosen.n0 + chosen.n) * (100 + copies) * ALL_IMAGES
     console.print(
         f"\nAll {ALL_IMAGES} embedded images with {copies} copies each (about {seconds / 3600:.1f} h at this speed):",
         highlight=False,
     )
-    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.jsonl"
+    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.db"
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
-def _settings(choices: Choices) -> Settings:
+def chosen_settings(choices: Choices) -> Settings:
     asked = choices.only_given("n0", "n", "alpha", "bound", "noise")
     if is_demo(choices):
         asked.setdefault("n", DEMO_COPIES)
     return settings(**asked)
 
 
-def _show_head(console: Console, smooth: Smoother, images: Inputs, chosen: Settings) -> None:
+def show_head(console: Console, smooth: Smoother, images: Inputs, chosen: Settings) -> None:
     law = smooth.smoothing.law
     console.print(
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
@@ -129,7 +138,7 @@ def _exact(value: Fraction) -> str:
     return decimal if Fraction(decimal) == value else str(value)
 
 
-def _show_row(console: Console, record: Certificate) -> None:
+def show_row(console: Console, record: Certificate) -> None:
     label = "?" if record.truth is None else record.truth
     answer = "abstain" if record.label is None else record.label
     correct, colour = _judgement(record)
@@ -156,10 +165,10 @@ def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, c
         console.print()
         console.print(table)
         console.print(f"average certified radius {decimal_below(average_certified_radius(done))}", highlight=False)
-    _show_claim(console, done[0], chosen.alpha, len(done))
+    show_claim(console, done[0], chosen.alpha, len(done))
 
 
-def _show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
+def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
     """What may be concluded, for one image and for all of them, and on what it rests."""
     warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
     lines = (

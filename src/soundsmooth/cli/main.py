@@ -20,6 +20,8 @@ app = typer.Typer(
 
 bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
+runs = typer.Typer(help="Look at runs that certify keeps in an .db file, and export them.", no_args_is_help=True)
+app.add_typer(runs, name="runs")
 
 
 @app.callback(invoke_without_command=True)
@@ -69,7 +71,9 @@ def certify(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
-    out: o.Out = None,
+    require_proof: o.RequireProof = None,
+    out: o.CertifyOut = None,
+    no_votes: o.NoVotes = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
     alias_n0: o.AliasN0 = None,
@@ -109,6 +113,7 @@ def commit(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
+    require_proof: o.RequireProof = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
     alias_n0: o.AliasN0 = None,
@@ -144,6 +149,7 @@ def predict(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
+    require_proof: o.RequireProof = None,
     out: o.Out = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
@@ -154,6 +160,20 @@ def predict(
     from .predict import run_predict
 
     run_predict(_choices(dict(locals())))
+
+
+@app.command("inspect")
+def inspect_(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx file, or package.module:factory.")],
+    shape: Annotated[str | None, typer.Option(help="The shape of one input, for a torch module: 3,32,32.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows, if a torch module cannot take any number of them.")] = 100,
+    weights: Annotated[Path | None, typer.Option(help="A .safetensors file for package.module:factory.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Prove that every output row of a model is the same function of its own input row; exit 1 if it cannot be."""
+    from .inspect import run_inspect
+
+    raise typer.Exit(run_inspect(model, shape, batch_size, weights, json_))
 
 
 @app.command()
@@ -216,6 +236,25 @@ def overlap(
     from .overlap import run_overlap
 
     run_overlap(precision or [], n, plot, json_lines)
+
+
+@runs.command("show")
+def runs_show(run: o.RunArgument) -> None:
+    """What was promised, how far the run is, and what it says so far."""
+    from .runs import show_run
+
+    show_run(run)
+
+
+@runs.command("export")
+def runs_export(
+    run: o.RunArgument,
+    to: Annotated[Path, typer.Option(help="A new .tsv, .jsonl, .csv or .parquet file.")],
+) -> None:
+    """Write the run's certificates to another file. Radii are truncated, never rounded."""
+    from .runs import export_run
+
+    export_run(run, to)
 
 
 @bench.command("cpu")

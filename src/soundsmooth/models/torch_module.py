@@ -9,7 +9,8 @@ from ..arrays import Fetched, concatenate
 from ..machine import Place
 from .callables import code_digest
 from .compiled import forward_of
-from .protocol import NOBODY, Identity, Votes, check_independence, check_scores, first_line
+from .independence import export_and_inspect
+from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +49,9 @@ class TorchModel:
 
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
-        check_independence(independence, "a torch module")
+        check_independence_word(independence)
+        self._demand, self._independence = independence, "assumed"
+        self._prepared: tuple[int, ...] | None = None
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -91,7 +94,25 @@ class TorchModel:
             precision=self._precision,
             device=self._device_kind(),
             flags=self.flags(),
+            independence=self._independence,
         )
+
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        """Export the module; if its graph is proved to keep rows apart, the graph votes from now on, not the module.
+
+        `independence="assumed"` leaves the module as it is.
+        """
+        if self._prepared == shape or self._demand == "assumed":
+            return
+        example = self._batch(self._torch.zeros((2, *shape)))
+        runs, report = export_and_inspect(self._module, example)
+        proved = report.proved and report.batch is None
+        if self._demand == "proved" and not proved:
+            why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
+            raise ValueError(f"independence cannot be proved for this module: {why}")
+        self._independence = "proved" if proved else "assumed"
+        self.forward = forward_of(runs if proved else self._module, self._compilation, self._device.type)
+        self._prepared = shape
 
     def changes(self) -> Callable[[], bool]:
         seen = self._weights.compare()
@@ -100,7 +121,14 @@ class TorchModel:
     def replica(self, number: int) -> "TorchModel":
         """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
         device = f"cuda:{number}" if self._device.type == "cuda" else str(self._device)
-        other = TorchModel(self._module, device, self._precision, self._channels_last, compilation=self._compilation)
+        other = TorchModel(
+            self._module,
+            device,
+            self._precision,
+            self._channels_last,
+            independence=self._demand,
+            compilation=self._compilation,
+        )
         if other.identity() != self.identity():
             raise ValueError(
                 f"{other.identity().device} and {self.identity().device} are different kinds of device; "
@@ -141,7 +169,7 @@ class TorchModel:
                     torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
                     for _ in range(2)
                 ]
-                self._module(batches[0])
+                self.forward(batches[0])
                 torch.cuda.synchronize(self._device)
                 return True
         except torch.cuda.OutOfMemoryError:
@@ -205,6 +233,7 @@ class TorchModel:
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
+            "runs": "exported-graph" if self._independence == "proved" else "module",
             "threads": str(self._torch.get_num_threads()),
             "matmul": self._torch.get_float32_matmul_precision(),
             "cudnn.tf32": str(backends.cudnn.allow_tf32),

@@ -11,16 +11,17 @@ from threading import Event, Thread
 from ..certificate import Certificate, Prediction
 from ..certify import (
     Counts,
+    ModelChangedError,
     Poll,
     Progress,
     Sure,
     Verdict,
     Voting,
     blocks,
+    cast,
     poll,
     predict,
     verdict,
-    votes_of,
 )
 from ..exact import Rational, probability
 from ..grid import Levels
@@ -90,6 +91,12 @@ class Smoothing:
             self._chosen[at] = self.model.largest_batch(shape, min(n, GPU_BATCH)) if on_gpu else CPU_BATCH
         return self._chosen[at]
 
+    def identity(self, shape: tuple[int, ...]) -> Identity:
+        """What is promised of the model, after it got ready for inputs of this shape."""
+        for worker in self.workers:
+            worker.model.prepare(shape)
+        return self.model.identity()
+
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Refuse, before the first draw, what cannot work."""
         if self.model.shape is not None and self.model.shape != shape:
@@ -154,21 +161,26 @@ def certify_inputs(
 
     Guarantee: each one is false with probability at most α over the key, whatever the noise mode.
     """
-    dimension = inputs.levels[0].size
-    smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
-    identity = smoothing.model.identity()
-    promise = promise_of(smoothing, identity, inputs, settings, secret)
-    run = _Run(
-        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
-    )
+    run = run_of(smoothing, inputs, settings, secret)
     if settings.noise == "batchwise":
         return run.batchwise(progress)
-    if settings.noise == "shared":
-        check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
     if len(smoothing.workers) == 1:
         places = range(len(inputs.levels))
         return run.one_by_one(smoothing.workers[0], places, progress)
     return run.side_by_side(progress)
+
+
+def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Secret) -> "Run":
+    """The promise is made; what cannot work is refused before the first draw."""
+    dimension = inputs.levels[0].size
+    smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
+    if settings.noise == "shared":
+        check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
+    identity = smoothing.identity(inputs.shape)
+    promise = promise_of(smoothing, identity, inputs, settings, secret)
+    return Run(
+        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
+    )
 
 
 @dataclass(frozen=True)
@@ -183,7 +195,9 @@ class _Begun:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
+    """What was promised, and everything that is needed to keep it."""
+
     smoothing: Smoothing
     identity: Identity
     inputs: Inputs
@@ -197,19 +211,13 @@ class _Run:
 
         A GPU gets the next input's work before the last one's counts are asked for, so that it never waits.
         """
-        key = self.secret.key(self.promise)
-        shared = SharedNoise(worker.sampler, key)
+        noise = self.noise(worker)
         ahead = 0 if worker.model.place is None else 1
         begun: deque[_Begun] = deque()
         finished = time.perf_counter()
         for place in places:
-            noise = (
-                shared
-                if self.settings.noise == "shared"
-                else FreshNoise(worker.sampler, key, self.inputs.indices[place])
-            )
             try:
-                begun.append(self._begin(worker, noise, place, progress))
+                begun.append(self._begin(worker, noise(place), place, progress))
             except Exception:
                 for each in begun:  # what was voted on before is not lost
                     yield self._finish(worker, each, finished)
@@ -223,16 +231,16 @@ class _Run:
 
     def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
         start, x = time.perf_counter(), self.inputs.levels[place]
-        voting = self._voting(worker)
+        voting = self.voting(worker)
         selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
         estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
         return _Begun(place, selection, estimation, worker.model.changes(), start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
         counts0, counts = begun.selection.counts(), begun.estimation.counts()
-        self._check_model(worker, begun.changed)
+        self.check_model(worker, begun.changed)
         found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
-        return self._record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
+        return self.record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 
     def side_by_side(self, progress: Progress) -> Iterator[Certificate]:
         """All workers at once, each taking the next input; the certificates come in the order of the inputs."""
@@ -286,37 +294,44 @@ class _Run:
     def batchwise(self, progress: Progress) -> Iterator[Certificate]:
         """Batch by batch: each batch of noise meets every input before the next one is made (Appendix A.1)."""
         start, worker = time.perf_counter(), self.smoothing.workers[0]
-        noise = SharedNoise(worker.sampler, self.secret.key(self.promise), keep=1)
+        noise = self.noise(worker, keep=1)(0)
         counts0 = self._all_votes(worker, noise, Purpose.SELECTION, self.settings.n0, progress)
         counts = self._all_votes(worker, noise, Purpose.ESTIMATION, self.settings.n, progress)
-        self._check_model(worker, worker.model.changes())
+        self.check_model(worker, worker.model.changes())
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
             found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
-            yield self._record(place, found, selection, estimation, seconds)
+            yield self.record(place, found, selection, estimation, seconds)
 
-    def _all_votes(
-        self, worker: Worker, noise: SharedNoise, purpose: Purpose, n: int, progress: Progress
-    ) -> list[Counts]:
-        voting = self._voting(worker)
+    def _all_votes(self, worker: Worker, noise: Source, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
+        voting = self.voting(worker)
         batch = voting.batch_for(n)
         polls = [Poll(lambda x=x: poll(voting, Sure(noise), x, purpose, n)) for x in self.inputs.levels]  # type: ignore[misc]
         for block in blocks(n, batch, self.inputs.levels[0].size):
-            for votes, x in zip(polls, self.inputs.levels, strict=True):
-                noisy = noise.noisy(purpose, x, block.first, block.copies)
-                votes.add(votes_of(voting, noisy, batch), block.keep, noisy.doubt)
+            copies = range(block.first, block.first + block.keep)
+            for so_far, x in zip(polls, self.inputs.levels, strict=True):
+                for votes, doubt in cast(voting, noise, x, purpose, copies, batch):
+                    so_far.add(votes, doubt)
                 progress(block.keep)
-        return [votes.close().counts() for votes in polls]
+        return [so_far.close().counts() for so_far in polls]
 
-    def _voting(self, worker: Worker) -> Voting:
+    def noise(self, worker: Worker, keep: int | None = None) -> Callable[[int], Source]:
+        """The noise for the input at a place: its own, or one for all, of which the last `keep` batches are kept."""
+        key = self.secret.key(self.promise)
+        if self.settings.noise == "fresh":
+            return lambda place: FreshNoise(worker.sampler, key, self.inputs.indices[place])
+        shared = SharedNoise(worker.sampler, key, keep)
+        return lambda place: shared
+
+    def voting(self, worker: Worker) -> Voting:
         return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
 
-    def _check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
+    def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
         if changed() or worker.model.identity() != self.identity:
-            raise ValueError("the model changed while it was certified; a base classifier must keep no state")
+            raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
 
-    def _record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
+    def record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
         return Certificate(
             index=self.inputs.indices[place],
             label=found.label,

@@ -1,0 +1,175 @@
+"""`soundsmooth certify --out run.db`, and `soundsmooth runs`: runs that can be interrupted, looked at and exported."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from ..certificate import Certificate
+from ..promise import Inputs, Secret, secret
+from ..report import decimal_below, radii_that_occur
+from ..runs.engine import Run, Smoothing, run_of
+from ..runs.export import export
+from ..runs.resume import certify_into, open_store
+from ..runs.store import Failure, Progress, Store, terms_at
+from ..runs.summary import average_certified_radius, certified_accuracies, labelled
+from ..settings import Settings
+from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
+from .options import Choices
+from .shared import inputs, progress_bar, smoother
+
+#: Some images failed: the others are certified, and the run can be continued.
+SOME_FAILED = 1
+
+
+def certify_into_run(choices: Choices) -> None:
+    """Begin a run or continue it; it ends when every image has a certificate or has failed."""
+    path = choices.path("out")
+    assert path is not None
+    chosen = chosen_settings(choices)
+    _secret(choices, path)  # what is wrong with the file or the seed is said before the model is loaded
+    smooth = smoother(choices)
+    images = inputs(choices, smooth.smoothing.law.grid)
+    store, run = _open(choices, path, smooth.smoothing, images, chosen)
+    with store:
+        bar = progress_bar()
+        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
+        with bar:
+            show_head(bar.console, smooth, images, chosen)
+            _show_before(bar.console, store)
+            bar.advance(task, store.copies_voted())
+            with closing(certify_into(store, run, lambda done: bar.advance(task, done))) as issued:
+                _certify(issued, store, bar)
+        show_summary(bar.console, store)
+        _say(bar.console, f"\nkept in {path}")
+        if store.progress().failed:
+            raise typer.Exit(SOME_FAILED)
+
+
+def _open(
+    choices: Choices, path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, again: bool = True
+) -> tuple[Store, Run]:
+    begun = terms_at(path)
+    if begun is not None and smoothing.batch is None and smoothing.model.place is not None:
+        # What fits on a GPU is found by trying; a run that has begun keeps what was found then.
+        smoothing = replace(smoothing, batch=int(begun.promise.values["batch"]))
+    run = run_of(smoothing, images, chosen, _secret(choices, path))
+    check_commitment(choices.get("commitment"), lambda: run.promise)
+    try:
+        return open_store(path, run, votes=not choices.get("no_votes", False)), run
+    except ValueError:
+        # Another process may have begun the run a moment ago, with a seed of its own, which is then ours too.
+        if again and begun is None and choices.get("seed") is None:
+            return _open(choices, path, smoothing, images, chosen, again=False)
+        raise
+
+
+def _secret(choices: Choices, path: Path) -> Secret:
+    """What was given; the seed of the run that is there already, if none was."""
+    seed, nonce = choices.get("seed"), choices.get("nonce")
+    begun = terms_at(path) if seed is None else None
+    if begun is None:
+        return secret(seed, nonce)
+    return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
+
+
+def _certify(issued: Iterator[Certificate | Failure], store: Store, bar: Bar) -> None:
+    try:
+        for record in issued:
+            if isinstance(record, Failure):
+                _show_failure(bar.console, record)
+            else:
+                show_row(bar.console, record)
+    except KeyboardInterrupt:
+        bar.stop()
+        done = store.progress()
+        _say(bar.console, f"stopped: {done.finished} of {done.images} images are finished; the same command continues")
+        raise typer.Exit(130) from None
+
+
+def _show_before(console: Console, store: Store) -> None:
+    before = store.progress()
+    if before.finished or store.copies_voted():
+        _say(console, f"continued: {before.finished} of {before.images} images are finished")
+
+
+def _show_failure(console: Console, failure: Failure) -> None:
+    label = "?" if failure.truth is None else failure.truth
+    row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
+    console.print(f"[red]{row} {escape(failure.error)}[/]", highlight=False, soft_wrap=True)
+
+
+def show_run(path: Path) -> None:
+    """What was promised, how far the run is, and what it says so far."""
+    console = Console()
+    with Store.read(path) as store:
+        for name, value in store.terms.promise.values.items():
+            _say(console, f"{name + ':':<15}{value}")
+        show_summary(console, store)
+
+
+def show_summary(console: Console, store: Store) -> None:
+    done = store.progress()
+    console.print()
+    _say(console, _state(done))
+    _show_troubles(console, store, done)
+    settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
+    if labelled(store) and done.finished:
+        _show_accuracy(console, store, radii_that_occur(sigma, settings))
+    first = next(store.certificates(), None)
+    if first is None:
+        _say(console, f"Commitment {store.terms.promise.commitment}")
+    else:
+        show_claim(console, first, settings.alpha, done.finished)
+
+
+def _state(done: Progress) -> str:
+    parts = [f"{done.certified} certified", f"{done.abstained} abstained"]
+    parts += [f"{done.failed} failed"] if done.failed else []
+    parts += [f"{done.open} to do"] if done.open else []
+    return f"{done.images} images: {', '.join(parts)}"
+
+
+def _show_troubles(console: Console, store: Store, done: Progress) -> None:
+    if done.failed:
+        first = next(store.failures())
+        _say(
+            console,
+            f"A failed image is a wrong answer; the same command tries again, on the same noise. The first is image "
+            f"{first.index}, after {first.attempts} attempts: {first.error}",
+        )
+    if done.findings:
+        number, text = next(store.findings())
+        _say(console, f"{done.findings} findings. The first is about image {number}: {text}")
+
+
+def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> None:
+    table = Table(title="certified accuracy", title_justify="left")
+    table.add_column("radius >")
+    table.add_column("share of images")
+    for radius, share in zip(radii, certified_accuracies(store, radii), strict=True):
+        table.add_row(decimal_below(radius, 2), decimal_below(share))
+    console.print()
+    console.print(table)
+    _say(console, f"average certified radius {decimal_below(average_certified_radius(store))}")
+    if store.progress().open:
+        _say(console, "Images that are still to do count as wrong answers.")
+
+
+def export_run(path: Path, to: Path) -> None:
+    """Write the certificates of a run to another file."""
+    with Store.read(path) as store:
+        count, done = export(store, to), store.progress()
+    left = f"; {done.open} images are still to do" if done.open else ""
+    _say(Console(), f"{count} of {done.images} images written to {to}{left}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,224 @@
+"""A small run that is killed, starved of disk and shared between processes: see `main`.
+
+The processes are forks of this one, so that a kill costs milliseconds.
+"""
+
+import dataclasses
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+import soundsmooth as ss
+from soundsmooth.promise import Inputs, secret
+from soundsmooth.runs.claims import Pace
+from soundsmooth.runs.database import Database, StoreError
+from soundsmooth.runs.engine import Run, run_of
+from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.settings import settings
+
+NO_SPACE = 7
+FORK = multiprocessing.get_context("fork")
+QUICK = Pace(look=0.01)
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5, np.full(len(mean), -0.1)], axis=1)
+
+
+def inputs(count: int = 8) -> Inputs:
+    """Images from clear to doubtful; their numbers are not their places."""
+    levels = tuple(np.full((2, 2), 40 + 25 * (i % 8), np.int16) for i in range(count))
+    return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None if i == 2 else int(i % 8 > 3) for i in range(count)])
+
+
+def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness) -> Run:
+    """22 or more blocks for each image."""
+    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
+    return run_of(smoothing, inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
+
+
+def without_time(certificate: ss.Certificate) -> ss.Certificate:
+    return dataclasses.replace(certificate, seconds=0.0)
+
+
+def contents(path: Path) -> tuple[list[ss.Certificate], list[tuple]]:
+    """Every certificate and every block, timings aside; the file must be sound and hold nothing twice."""
+    with Store.read(path) as store:
+        assert store.db.one("PRAGMA integrity_check") == "ok"
+        assert not list(store.findings())
+        blocks = list(store.db.rows("SELECT place, purpose, first, count, votes, hits FROM blocks ORDER BY 1, 2, 3"))
+        assert len(blocks) == store.progress().images * len(store.all_blocks)
+        assert not store.db.one("SELECT COUNT(*) FROM claims")
+        return [without_time(certificate) for certificate in store.certificates()], blocks
+
+
+def finish(path: Path, noise: str = "fresh") -> None:
+    run = small_run(noise)
+    with open_store(path, run) as store:
+        for _ in certify_into(store, run, pace=QUICK):
+            pass
+
+
+def start(work: object, *arguments: object) -> multiprocessing.Process:
+    child = FORK.Process(target=work, args=arguments)
+    child.start()
+    return child
+
+
+def _checkpoint_often() -> None:
+    """So that kills also strike while the log is copied into the database."""
+    durable = Database._make_durable
+
+    def often(db: Database) -> None:
+        durable(db)
+        db._connection.execute("PRAGMA wal_autocheckpoint = 4")
+
+    Database._make_durable = often
+
+
+def _killed_at_a_statement(path: Path, noise: str, after: int) -> None:
+    """Work, and end by SIGKILL in the middle of a transaction or between two."""
+    _checkpoint_often()
+    execute, left = Database.execute, [after]
+
+    def counting(db: Database, statement: str, *values: object) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return execute(db, statement, *values)
+
+    Database.execute = counting
+    finish(path, noise)
+
+
+def _slowly(path: Path, noise: str) -> None:
+    _checkpoint_often()
+    finish(path, noise)
+
+
+def killed(path: Path, kills: int, noise: str) -> list[int]:
+    """Kill the run that often: half of the time after a random time, half of the time at a random statement.
+
+    Returns how many blocks were stored after every fifth kill. (Who looks at the file also tidies it up; mostly the
+    next process is to find it as the kill has left it.)
+    """
+    chance, found = random.Random(), []
+    for number in range(1, kills + 1):
+        if number % 2:
+            child = start(_killed_at_a_statement, path, noise, chance.randrange(1, 40))
+        else:
+            child = start(_slowly, path, noise)
+            time.sleep(chance.uniform(0, 0.05))
+            child.kill()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL, child.exitcode
+        if number % 5 == 0:
+            found.append(_blocks(path))
+    return found
+
+
+def crowd_killed(path: Path, rounds: int, noise: str) -> None:
+    """Three processes at a time, each killed at a time of its own."""
+    chance = random.Random()
+    for _ in range(rounds):
+        children = [start(_slowly, path, noise) for _ in range(3)]
+        for child in children:
+            time.sleep(chance.uniform(0, 0.02))
+            child.kill()
+        for child in children:
+            child.join()
+
+
+def _blocks(path: Path) -> int:
+    if terms_at(path) is None:
+        return 0
+    with Store.read(path) as store:
+        return store.db.one("SELECT COUNT(*) FROM blocks")
+
+
+def _with_little_room(path: Path, noise: str, pages: int) -> None:
+    run = small_run(noise)
+    try:
+        with open_store(path, run) as store:
+            store.db.execute(f"PRAGMA max_page_count = {store.db.one('PRAGMA page_count') + pages}")
+            for _ in certify_into(store, run, pace=QUICK):
+                pass
+    except StoreError as error:
+        os._exit(NO_SPACE if "the disk is full" in str(error) else 1)
+
+
+def _with_small_files(path: Path, noise: str, limit: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    try:
+        finish(path, noise)
+    except StoreError as error:
+        os._exit(NO_SPACE if "what was finished is kept" in str(error) else 1)
+
+
+def starved(path: Path, noise: str) -> tuple[int, int]:
+    """Full disks and I/O errors in turn, each time a little later. Returns how often each has struck."""
+    full = failed = 0
+    for step in range(200):
+        child = start(_with_little_room, path, noise, 1)
+        child.join()
+        assert child.exitcode in (0, NO_SPACE), child.exitcode
+        full += child.exitcode == NO_SPACE
+        if child.exitcode == 0:
+            return full, failed
+        child = start(_with_small_files, path, noise, 34_000 + 8_000 * step)
+        child.join()
+        assert child.exitcode in (0, NO_SPACE), child.exitcode
+        failed += child.exitcode == NO_SPACE
+    raise AssertionError("the run never ended")
+
+
+class Counting:
+    """Every call of the model leaves a byte behind."""
+
+    def __init__(self, log: Path) -> None:
+        self.file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        os.write(self.file, b".")
+        return brightness(batch)
+
+
+def _counted(path: Path, noise: str, log: Path) -> None:
+    run = small_run(noise, scores=Counting(log))
+    with open_store(path, run) as store:
+        for _ in certify_into(store, run, pace=QUICK):
+            pass
+
+
+def together(path: Path, noise: str, processes: int) -> int:
+    """Several processes on one file, from the first moment on. Returns how many batches were voted in all."""
+    log = path.with_suffix(".calls")
+    children = [start(_counted, path, noise, log) for _ in range(processes)]
+    for child in children:
+        child.join()
+        assert child.exitcode == 0, child.exitcode
+    return log.stat().st_size
+
+
+def main(what: str, name: str, noise: str, count: str) -> None:
+    """kill PATH NOISE TIMES | crowd PATH NOISE ROUNDS | starve PATH NOISE 0 | together PATH NOISE PROCESSES"""
+    path, number = Path(name), int(count)
+    if what == "kill":
+        print(*killed(path, number, noise))
+    elif what == "crowd":
+        crowd_killed(path, number, noise)
+    elif what == "starve":
+        print(*starved(path, noise))
+    else:
+        print(together(path, noise, number))
+    if what != "together":
+        finish(path, noise)
