@@ -68,7 +68,7 @@ def on_cpu(a_law: Law, x: np.ndarray, stream: int = STREAM) -> tuple[Counts, Cou
 
 
 @pytest.fixture(autouse=True)
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> None:
     """Fewer places for undecided elements make the interpreter quicker."""
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 2)
 

@@ -33,7 +33,7 @@ LAYOUTS = [*((shape, False) for shape in SHAPES), *((shape, True) for shape in S
 
 
 @pytest.fixture(autouse=True)
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> None:
     """No element is undecided here; room for fewer of them makes the interpreter quicker."""
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 2)
 

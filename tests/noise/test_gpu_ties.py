@@ -39,7 +39,7 @@ def values(a_law: Law, noise: list[int | None], x: np.ndarray, copies: int) -> n
 
 
 @pytest.fixture(autouse=True)
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> None:
     """Room for the undecided runs of these tests, and no more: the interpreter is slow."""
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 8)
 

@@ -122,8 +122,8 @@ def test_counting_notices_a_wrong_entry(sigma: str) -> None:
     held = np.unique(bucket(np.array(floors, np.int64), good.bits))
     reached = np.unique(bucket(ends_of_buckets(good.bits), good.bits))
     empty = np.setdiff1d(reached, held)
-    spoiled = [(at, change) for at in held[:: held.size // 9] for change in (1, -1, 1 << 32, -(1 << 32))]
-    spoiled += [(at, change) for at in empty[:: empty.size // 9] for change in (1 << 32, -(1 << 32))]
+    spoiled = [(at, change) for at in held[:: held.size // 5] for change in (1, -1, 1 << 32, -(1 << 32))]
+    spoiled += [(at, change) for at in empty[:: empty.size // 5] for change in (1 << 32, -(1 << 32))]
     for at, change in spoiled:
         entries = good.entries.copy()
         entries[at] += change
@@ -204,8 +204,8 @@ LOWER_WORDS = st.one_of(
 )
 
 
-@settings(max_examples=150)
-@given(st.lists(LOWER_WORDS, min_size=4, max_size=4), st.sampled_from(ALL_BITS))
+@settings(max_examples=100)
+@given(st.lists(LOWER_WORDS, min_size=4, max_size=4), st.sampled_from([8, 9, 10]))
 def test_any_breakpoints_are_counted_right_or_refused(lower: list[int], bits: int) -> None:
     """Symmetric breakpoints anywhere, at the ends of octaves and of halves too."""
     floors = mirrored(lower)

@@ -49,7 +49,7 @@ def no_triton(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> None:
     """Fewer places for undecided elements make the interpreter quicker."""
     monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 2)
 
