@@ -47,11 +47,11 @@ def main() -> None:
 
 
 def measure(step: str, path: Path, count: int) -> dict[str, object]:
-    """Seconds, and by how much the process has grown (MB)."""
+    """Seconds (in all, and of this processor), and by how much the process has grown (MB)."""
     from soundsmooth.cli.runs import export_run, show_run  # imports are not what is measured
     from soundsmooth.runs.store import Store
 
-    before, start = _memory(), time.perf_counter()
+    before, start, busy = _memory(), time.perf_counter(), time.process_time()
     file = path
     with contextlib.redirect_stdout(io.StringIO()):
         if step == "fill":
@@ -63,9 +63,13 @@ def measure(step: str, path: Path, count: int) -> dict[str, object]:
         else:
             file = path.with_suffix(f".{step}")
             export_run(path, file)
-    seconds = time.perf_counter() - start
-    grown, size = _memory() - before, file.stat().st_size / 1e6
-    return {"step": step, "seconds": round(seconds, 3), "grown_mb": round(grown, 1), "file_mb": round(size, 1)}
+    found = {
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": time.process_time() - busy,
+        "grown_mb": _memory() - before,
+        "file_mb": file.stat().st_size / 1e6,
+    }
+    return {"step": step, **{name: round(value, 2) for name, value in found.items()}}
 
 
 def _memory() -> float:

@@ -181,6 +181,17 @@ def test_votes_of_a_model_that_has_changed_are_never_stored(tmp_path: Path) -> N
         assert store.copies_voted() <= 100
 
 
+def test_the_number_of_classes_may_not_change_between_blocks(tmp_path: Path) -> None:
+    sizes = iter([3] * 9 + [4] * 1000)
+    run = small_run(count=3, scores=lambda batch: np.zeros((len(batch), next(sizes))))
+    with open_store(tmp_path / "run.db", run) as store:
+        with pytest.raises(ModelChangedError, match=r"3 classes and now has 4|\[3, 4\]"):
+            list(certify_into(store, run))
+        assert store.classes() == 3
+        with pytest.raises(ModelChangedError, match="3 classes and now has 4"):  # nor with the next start
+            list(certify_into(store, run))
+
+
 def test_several_workers_give_the_same(tmp_path: Path) -> None:
     smoothing = ss.Smoother(embedded.MODELS[Fraction(1, 4)], "0.25", threads=1, workers=3).smoothing
     run = run_of(smoothing, read_npz(embedded.IMAGES, IMAGES, limit=7), settings(n=600), secret("s"))

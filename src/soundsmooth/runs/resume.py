@@ -85,6 +85,7 @@ class _Clerk:
     advance: Advance
     _failed: set[int] = field(default_factory=set)
     _guesses: dict[int, int] = field(default_factory=dict)
+    _classes: int | None = None
     _anything: bool = False
     """Whether any block has been voted by this process."""
 
@@ -152,6 +153,9 @@ class _Clerk:
 
     def _add(self, place: int, block: VoteBlock, votes: BlockVotes, seconds: float) -> None:
         self._anything = True
+        self._classes = self._classes or self.store.classes() or votes.classes
+        if votes.classes != self._classes:
+            raise ModelChangedError(f"the model had {self._classes} classes and now has {votes.classes}")
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = votes.hits(self._guess(place))

@@ -318,6 +318,11 @@ class Store:
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 
+    def classes(self) -> int | None:
+        """How many classes the model has, once a block is stored."""
+        votes = self.db.one("SELECT votes FROM blocks LIMIT 1")
+        return None if votes is None else len(_counts(votes).classes)
+
     def copies_voted(self) -> int:
         """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
         begun: int = self.db.one(
