@@ -97,6 +97,11 @@ class GpuSampler:
             )  # fmt: skip
         return Noisy(out, noise.lost, noise.doubt)
 
+    def try_out(self) -> None:
+        """Run the smallest kernel once: an exception here, and not in the middle of a run, if Triton cannot."""
+        noise = Noise(self._torch.zeros((1, 16), dtype=self._torch.int16, device=self._device), ())
+        self.add(noise, np.zeros((16,), np.int16))
+
     def check_memory(self, needed: int, what: str, advice: str) -> None:
         """A ValueError for what does not fit into the GPU's free memory (what torch holds in reserve included)."""
         if self._device.type != "cuda":
@@ -231,8 +236,12 @@ def sampler_at(law: Law, place: Place | None, threads: int | None = None) -> tup
     if place is None:
         return Sampler(law, threads), "cpu"
     try:
-        return GpuSampler(law, place, threads), "gpu"
+        sampler = GpuSampler(law, place, threads)
+        sampler.try_out()
+        return sampler, "gpu"
     except ImportError:
         return Sampler(law, threads), "cpu, because Triton is not installed (pip install triton)"
     except CrowdedError as error:
         return Sampler(law, threads), f"cpu, because {error}"
+    except Exception as error:  # Triton compiles with what it finds on the machine: anything can happen
+        return Sampler(law, threads), f"cpu, because Triton does not run here: {(str(error).splitlines() or [''])[0]}"
