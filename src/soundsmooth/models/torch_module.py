@@ -191,7 +191,12 @@ class TorchModel:
     def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
         try:
             return self.forward(batch)  # type: ignore[no-any-return]
-        except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
+        except self._torch.cuda.OutOfMemoryError as error:
+            raise ValueError(
+                f"{self._device} has no memory for a batch of shape {list(batch.shape)}; its size is fixed by the "
+                "promise: begin another run with a smaller --batch-size"
+            ) from error
+        except RuntimeError as error:  # wrong shapes and the like; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
 
