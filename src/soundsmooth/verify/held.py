@@ -44,7 +44,7 @@ def opened(path: Path) -> Iterator[Database]:
 
 
 def _schema(db: Database) -> list[tuple[object, ...]]:
-    return sorted(db.rows("SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"), key=str)
+    return sorted(db.rows("SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
 
 
 def _our_schema() -> list[tuple[object, ...]]:
@@ -67,7 +67,7 @@ class Head:
 
 def head(db: Database) -> Head:
     """The head of the run; a ValueError if it cannot be made sense of."""
-    held = {name: value for name, value in db.rows("SELECT name, value FROM run")}
+    held = dict(db.rows("SELECT name, value FROM run"))
     missing = [name for name in NAMES if not isinstance(held.get(name), str)]
     if missing:
         raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")

@@ -33,7 +33,8 @@ class Claimed(NamedTuple):
     """A certificate with a label: something that a replay can confirm or refuse."""
 
     place: int
-    index: int
+    number: int
+    """Of the image, in its data set."""
     label: int
     truth: int | None
     radius: float
@@ -73,6 +74,7 @@ def inspect_images(db: Database, head: Head) -> Inspection:
     clerk = _Clerk(head, found, _environments(db, found.findings))
     for place, rows in groupby(_rows(db, found.findings), key=itemgetter(0)):
         clerk.image(place, list(rows))
+    found.tally.unlabelled = found.truths.count(None)
     if len(found.numbers) != found.tally.promised:
         found.findings.add(f"there are {len(found.numbers)} images, but {found.tally.promised} were promised")
     if len(set(found.numbers)) != len(found.numbers):
@@ -167,7 +169,7 @@ class _Clerk:
             raise ValueError("it has blocks that are none of this run")
 
     def _bitmaps(self, stored: Sequence[StoredVotes]) -> None:
-        """A bitmap for each block of estimation, if they are kept, with as many bits as the selected class has votes."""
+        """A bitmap for each block of estimation, if they are kept, with a bit for each vote for the selected class."""
         if len({len(each.counts.classes) for each in stored}) > 1:
             raise ValueError("its blocks have different numbers of classes")
         selection = [each for each in stored if each.block.purpose == Purpose.SELECTION]
