@@ -170,8 +170,8 @@ def _show_replay(console: Console, found: Replay) -> None:
     _say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer.")
     _say(
         console,
-        f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = {found.excess} "
-        f"hits of each other, error {alpha} + {beta}: against any issuer.",
+        f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = "
+        f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer.",
     )
     _say(console, f"(iii) error {alpha}, only if the issuer was honest and had another machine; not against a forger.")
 
@@ -193,8 +193,8 @@ def meaning(result: Verification) -> str:
     key = _key(next((check for check in result.checks if check.name == "nonce"), None))
     if result.replay is None:
         return (
-            "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim holds "
-            f"at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
+            "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
+            f"holds at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
         )
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
@@ -206,8 +206,8 @@ def _replay_meaning(found: Replay) -> str:
     count = len(found.statements)
     if found.full and found.smaller:
         return (
-            f"Every certificate with a label was voted again, whole; {found.smaller} of {count} have a smaller radius on "
-            "this machine than was claimed. What counts is (i)."
+            f"Every certificate with a label was voted again, whole; {found.smaller} of {count} have a smaller radius "
+            "on this machine than was claimed. What counts is (i)."
         )
     if found.full:
         return f"FULL VERIFICATION: all {count} certificates with a label were voted again, whole, and confirmed."
@@ -218,8 +218,8 @@ def _replay_meaning(found: Replay) -> str:
             f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
         )
     return (
-        f"Nothing wrong was found. What counts for one certificate is (i). {together} Only --replay all verifies fully, "
-        "and an audit that is repeated until it pleases proves nothing."
+        f"Nothing wrong was found. What counts for one certificate is (i). {together} Only --replay all verifies "
+        "fully, and an audit that is repeated until it pleases proves nothing."
     )
 
 

@@ -74,7 +74,6 @@ def inspect_images(db: Database, head: Head) -> Inspection:
     clerk = _Clerk(head, found, _environments(db, found.findings))
     for place, rows in groupby(_rows(db, found.findings), key=itemgetter(0)):
         clerk.image(place, list(rows))
-    found.tally.unlabelled = found.truths.count(None)
     if len(found.numbers) != found.tally.promised:
         found.findings.add(f"there are {len(found.numbers)} images, but {found.tally.promised} were promised")
     if len(set(found.numbers)) != len(found.numbers):

@@ -21,6 +21,7 @@ class Tally:
     loose: int = 0
     """Accepted ones that claim less than their counts allow: sound, but not what this program issues."""
     unlabelled: int = 0
+    """Certificates for images without a promised label."""
     above: Counter[Fraction] = field(default_factory=Counter)
     """For each radius, how many are correct with a larger one."""
 
