@@ -11,19 +11,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from verify.flips import flip
-from verify.issuer import issue, motley, small_run
-
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import Noted
+from verify.flips import flip
+from verify.issuer import issue, motley, packed, small_run
 
 
 def main(times: int) -> None:
     seed = secrets.randbits(64)
     print(f"seed {seed}")
     with tempfile.TemporaryDirectory() as folder:
-        small = issue(Path(folder) / "small.db", small_run([1, 3], n=100))
-        large = motley(Path(folder) / "motley.db")
+        small = packed(issue(Path(folder) / "small.db", small_run([1, 3], n=100)))
+        large = packed(motley(Path(folder) / "motley.db"))
         with Store.read(large) as store:
             certificate = next(store.certificates())
         record = Path(folder) / "certificate.json"

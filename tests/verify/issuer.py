@@ -66,7 +66,7 @@ def issue(path: Path, run: Run, only: int | None = None, votes: bool = True) -> 
 def motley(path: Path) -> Path:
     """A run with everything that can be in one: certificates, an abstention, a failure, open images, a finding."""
     issue(path, small_run(), only=5)
-    with Store.begin(path, open_store(path, small_run()).terms, small_run().inputs) as store:
+    with open_store(path, small_run()) as store:
         store.add_attempts(5, 3, "RuntimeError: no")
         store.add_failure(5)
         store.add_finding(1, "voted twice")
@@ -75,6 +75,15 @@ def motley(path: Path) -> Path:
         assert any(c.abstained for c in store.certificates())
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path
+
+
+def packed(path: Path) -> Path:
+    """The same run with small pages and little empty space, so that most bytes mean something."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("PRAGMA page_size = 512")
+        db.execute("VACUUM")
     return path
 
 
