@@ -86,7 +86,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data; bounds as hexadecimal floats, exact, and as decimals that err the safe way."""
-        return {
+        record = {
             "format": FORMAT,
             "index": self.index,
             "label": self.label,
@@ -106,6 +106,7 @@ class Certificate:
             "environment": dict(self.environment),
             "seconds": self.seconds,
         }
+        return {**record, "checksum": checksum(record)}
 
     def to_json(self) -> str:
         """One line of JSON, which `from_json` turns back into an equal record."""
@@ -116,7 +117,7 @@ class Certificate:
         """The record that was written; a ValueError if it is none, was changed, or does not follow from itself."""
         try:
             data = json.loads(text)
-            certificate = cls._from_dict(data)
+            certificate = cls.from_dict(data)
             certificate.check()
         except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
@@ -163,7 +164,8 @@ class Certificate:
                 raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
 
     @classmethod
-    def _from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
+    def from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
+        """The record that the data says; nothing is checked but its format."""
         if data["format"] != FORMAT:
             raise ValueError(f"this is not a {FORMAT}, but {data['format']!r}")
         return cls(
@@ -217,6 +219,15 @@ class Prediction:
             "key": self.key,
             "seconds": self.seconds,
         }
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its checksum, as ASCII JSON with sorted keys and no spaces.
+
+    It tells accidents. Whoever changes a record on purpose changes it as well.
+    """
+    rest = {name: value for name, value in record.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
 def truncated(value: float, digits: int = 6) -> str:

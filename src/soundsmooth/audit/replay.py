@@ -134,17 +134,42 @@ def struck_out_together(
     Guarantee: as `struck_out` for each. The event of probability β is the same one for all: the probability that any of
     N is false is at most Nα + β.
     """
+    escaped, excess = escaped_and_excess(certificates, beta)
+    level = promised.alpha if selection_replayed else promised.alpha / 2
+    return [_with_all_votes(blocks, escaped, excess, promised, level, promised.alpha + beta) for blocks in certificates]
+
+
+def all_but_escaped(
+    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+) -> tuple[int, list[Confirmed]]:
+    """(ii) for the set: a number b, and for each certificate a claim with no block struck out.
+
+    The blocks were drawn from one urn that holds those of all certificates. Except with probability β no more than b
+    unreplayed blocks have more than t false hits; they lie in at most b certificates, and all others have at least
+    the hits that are counted here.
+
+    Guarantee: except with probability β all but b of the claims are such that each of them is false with probability
+    at most α (its `error`). Nobody knows which b.
+    """
+    escaped, excess = escaped_and_excess(certificates, beta)
+    level = promised.alpha if selection_replayed else promised.alpha / 2
+    return escaped, [_with_all_votes(blocks, 0, excess, promised, level, promised.alpha) for blocks in certificates]
+
+
+def escaped_and_excess(certificates: Sequence[Sequence[Block]], beta: Fraction) -> tuple[int, int]:
+    """b and t of Theorem 2 for one urn: how many blocks may have escaped, and the largest excess that was seen."""
     urn = [block for blocks in certificates for block in blocks]
     excesses = [block.hits - block.replayed for block in urn if block.replayed is not None]
-    escaped, excess = escaping(len(urn), len(excesses), beta), max([0, *excesses])
-    level = promised.alpha if selection_replayed else promised.alpha / 2
-    confirmed = []
-    for blocks in certificates:
-        if sum(block.copies for block in blocks) != promised.n:
-            raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
-        p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), promised.n, level)
-        confirmed.append(_confirmed(Fraction(p_lower), promised, promised.alpha + beta))
-    return confirmed
+    return escaping(len(urn), len(excesses), beta), max([0, *excesses])
+
+
+def _with_all_votes(
+    blocks: Sequence[Block], escaped: int, excess: int, promised: Terms, level: Fraction, error: Fraction
+) -> Confirmed:
+    if sum(block.copies for block in blocks) != promised.n:
+        raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
+    p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), promised.n, level)
+    return _confirmed(Fraction(p_lower), promised, error)
 
 
 def least_hits(blocks: Sequence[Block], escaped: int, excess: int) -> int:

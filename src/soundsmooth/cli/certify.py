@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -20,7 +21,7 @@ from ..report import (
 )
 from ..runs.database import is_run
 from ..runs.engine import certify_inputs, promise_of
-from ..runs.output import CERTIFY_HEADER, Output
+from ..runs.output import CERTIFY_HEADER, Output, check_new_file
 from ..settings import Settings, settings
 from ..smoother import Smoother
 from .options import Choices
@@ -87,8 +88,10 @@ def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:
         )
 
 
-def print_promise(choices: Choices) -> None:
-    """The promise's text on standard output, exactly as it is hashed, and C on standard error."""
+def print_promise(choices: Choices, out: Path | None = None) -> None:
+    """The promise's text on standard output or in a file, exactly as it is hashed, and C on standard error."""
+    if out is not None:
+        check_new_file(out, (".txt",))
     if choices.get("seed") is None:
         raise ValueError(
             "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
@@ -97,8 +100,12 @@ def print_promise(choices: Choices) -> None:
     smoothing = smoother(choices).smoothing
     images = inputs(choices, smoothing.law.grid)
     promise = promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
-    sys.stdout.buffer.write(promise.text.encode("ascii"))  # bytes: a system's own line ends would change the hash
-    sys.stdout.flush()
+    text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
+    if out is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    else:
+        out.write_bytes(text)
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
 
 

@@ -114,6 +114,7 @@ def commit(
     weights: o.Weights = None,
     independence: o.Independence = None,
     require_proof: o.RequireProof = None,
+    out: o.PromiseOut = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
     alias_n0: o.AliasN0 = None,
@@ -126,7 +127,40 @@ def commit(
     """
     from .certify import print_promise
 
-    print_promise(_choices(dict(locals())))
+    given = dict(locals())
+    print_promise(_choices({**given, "out": None}), out)
+
+
+@app.command()
+def verify(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A run (.db), or certificates (.json, .jsonl).")],
+    model: o.VerifyModel = None,
+    data: o.VerifyData = None,
+    replay: o.Replay = None,
+    commitment: o.NotedCommitment = None,
+    nonce: o.NotedNonce = None,
+    promise: o.NotedPromise = None,
+    content: o.NotedContent = None,
+    beta: o.Beta = "0.001",
+    other_machine: o.OtherMachine = False,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    channels_last: o.ChannelsLast = None,
+    compile: o.Compile = None,
+    threads: o.Threads = None,
+    layout: o.Layout = None,
+    weights: o.Weights = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object instead of a screen.")] = False,
+) -> None:
+    """Check somebody else's certificates: arithmetic, commitment and key, and, with --replay, the votes.
+
+    Ends with 0 if nothing wrong was found, with 1 if something was refuted, with 2 if it could not be read.
+    """
+    from .verify import run_verify
+
+    given = dict(locals())
+    choices = o.Choices({name: value for name, value in given.items() if name in o.KNOWN}, None)
+    run_verify(target, choices, replay, promise, content, beta, other_machine, json_)
 
 
 @app.command()

@@ -94,6 +94,7 @@ NoVotes = Annotated[
     bool | None,
     _option("Keep counts only in the .db, not which copies voted for the label.", "--no-votes", panel=_MODEL),
 ]
+PromiseOut = Annotated[Path | None, _option("Write the promise to this new file instead.", panel=_MODEL)]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="An .db file that certify wrote.")]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
@@ -101,6 +102,22 @@ AliasN = Annotated[int | None, _alias("--N")]
 AliasN0 = Annotated[int | None, _alias("--N0")]
 AliasBatch = Annotated[int | None, _alias("--batch")]
 AliasMax = Annotated[int | None, _alias("--max")]
+
+_NOTED = "What you noted"
+_AGAIN = "Votes"
+VerifyModel = Annotated[str | None, _option("The model: .onnx, or package.module:factory.", "--model", panel=_MODEL)]
+VerifyData = Annotated[Path | None, _option("The data: an .npz file, all of it.", "--data", panel=_MODEL)]
+Replay = Annotated[
+    str | None, _option("Vote again: 5%, all, or a number of blocks. Drawn after the hash is shown.", panel=_AGAIN)
+]
+Beta = Annotated[str, _option("How often more bad blocks than stated may escape.", panel=_AGAIN, default="0.001")]
+OtherMachine = Annotated[
+    bool, _option("This machine is known to round differently: differences may be honest.", panel=_AGAIN)
+]
+NotedCommitment = Annotated[str | None, _option("The commitment C that you received.", "--commitment", panel=_NOTED)]
+NotedNonce = Annotated[str | None, _option("The nonce N that you drew after it.", "--nonce", panel=_NOTED)]
+NotedPromise = Annotated[Path | None, _option("The promise, as commit wrote it.", "--promise", panel=_NOTED)]
+NotedContent = Annotated[str | None, _option("The content hash that was handed over.", "--hash", panel=_NOTED)]
 
 
 class Choices:

@@ -1,0 +1,233 @@
+"""`soundsmooth verify`: one screen that says what was checked, what was not, and what it means."""
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from .. import embedded
+from ..certificate import truncated
+from ..exact import positive, probability
+from ..grid import Grid
+from ..promise import Inputs, Promise
+from ..report import decimal_above, decimal_below
+from ..runs.data import read_npz
+from ..runs.engine import Smoothing
+from ..verify import Check, Given, Noted, Replay, Verification, verify
+from ..verify.promised import promised_smoothing
+from .options import Choices
+from .shared import progress_bar
+
+REFUTED = 1
+MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
+#: So many findings and certificates fit on one screen; --json has all.
+SHOWN = 8
+FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights")
+
+
+def run_verify(
+    target: Path,
+    choices: Choices,
+    replay: str | None,
+    noted_promise: Path | None,
+    content: str | None,
+    beta: str,
+    other_machine: bool,
+    as_json: bool,
+) -> None:
+    """Audit, show, and end with 0 (nothing wrong found) or 1 (something refuted)."""
+    noted = Noted(_digits(choices.get("commitment")), _digits(choices.get("nonce")), _read(noted_promise), content)
+    model, data = _model(choices, replay), _data(choices, replay)
+    given = Given(model, data, replay, probability(beta, "beta"), other_machine)
+    aside, bar = Console(stderr=True, soft_wrap=True, highlight=False), progress_bar()
+    with bar:
+        result = verify(target, noted, given, aside.print if as_json else _say_on(bar), _progress(bar))
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
+    else:
+        show(Console(), result)
+    if result.refuted:
+        raise typer.Exit(REFUTED)
+
+
+def _say_on(bar: Bar) -> Callable[[str], None]:
+    return lambda text: bar.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
+    def begin(total: int) -> Callable[[int], None]:
+        task = bar.add_task("voting again", total=total)
+        return lambda done: bar.advance(task, done)
+
+    return begin
+
+
+def _digits(text: str | None) -> str | None:
+    return None if text is None else text.strip().lower()
+
+
+def _read(path: Path | None) -> Promise | None:
+    if path is None:
+        return None
+    try:
+        return Promise.of_text(path.read_bytes().decode("ascii"))
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
+
+
+def _embedded(choices: Choices, replay: str | None) -> bool:
+    """As for certify: who names neither model nor data means the embedded ones."""
+    return replay is not None and choices.get("model") is None and choices.get("data") is None
+
+
+def _model(choices: Choices, replay: str | None) -> Callable[[Promise], Smoothing] | None:
+    options = choices.only_given(*FOR_THE_MODEL)
+    if _embedded(choices, replay):
+        return lambda promise: promised_smoothing(_embedded_model(promise), promise, options)
+    model = choices.get("model")
+    return None if model is None else lambda promise: promised_smoothing(model, promise, options)
+
+
+def _embedded_model(promise: Promise) -> Any:
+    return embedded.model_for(positive(promise.values["sigma"], "sigma"))
+
+
+def _data(choices: Choices, replay: str | None) -> Callable[[Grid], Inputs] | None:
+    path = embedded.IMAGES if _embedded(choices, replay) else choices.path("data")
+    return None if path is None else lambda grid: read_npz(path, grid, choices.get("layout", "as-is"))
+
+
+def show(console: Console, result: Verification) -> None:
+    """One screen."""
+    _show_promise(console, result)
+    for check in sorted(result.checks, key=lambda check: check.passed is None):
+        line = f"{MARKS[check.passed]} {check.name:<13} {escape(check.text)}"
+        console.print(line, highlight=False, soft_wrap=True)
+    _show_accuracy(console, result)
+    if result.replay is not None:
+        _show_replay(console, result.replay)
+    for note in result.notes:
+        _say(console, f"note: {note}")
+    _show_findings(console, result)
+    console.print()
+    _say(console, meaning(result))
+
+
+def _show_promise(console: Console, result: Verification) -> None:
+    if result.promise is None:
+        return
+    of = result.promise.values
+    _say(
+        console,
+        f"promised: {of['input count']} images, n0 = {of['n0']}, n = {of['n']}, alpha = {of['alpha']}, sigma = "
+        f"{of['sigma']}, {of['bound']}, {of['noise']} noise, batches of {of['batch']}, {of['device']}, "
+        f"{of['model kind']} model, independence {of['independence']}",
+    )
+    console.print()
+
+
+def _show_accuracy(console: Console, result: Verification) -> None:
+    stated, confirmed = result.tally.accuracies(), result.confirmed_accuracies()
+    if not stated:
+        return
+    console.print()
+    shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in stated.items())
+    _say(console, f"certified accuracy as stated, of all {result.tally.promised} promised images: {shares}")
+    if result.replay is not None and confirmed and not result.refuted:
+        shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in confirmed.items())
+        _say(console, f"confirmed for the set (error beta = {decimal_above(result.replay.beta)}): {shares}")
+
+
+def _short(radius: Fraction) -> str:
+    return decimal_below(radius, 2)
+
+
+COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii) struck", "(iii) honest")
+
+
+def _show_replay(console: Console, found: Replay) -> None:
+    console.print()
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for each in found.statements[:SHOWN]:
+        honest = "-" if each.honest is None else truncated(each.honest.radius, 4)
+        table.add_row(
+            str(each.claimed.number), str(each.claimed.label), truncated(each.claimed.radius, 4), str(each.copies),
+            str(each.differ), truncated(each.alone.radius, 4), truncated(each.struck.radius, 4), honest,
+        )  # fmt: skip
+    console.print(table)
+    if len(found.statements) > SHOWN:
+        _say(console, f"… and {len(found.statements) - SHOWN} more certificates (--json)")
+    alpha, beta = decimal_above(found.statements[0].alone.error), decimal_above(found.beta)
+    _say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer.")
+    _say(
+        console,
+        f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = "
+        f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer.",
+    )
+    _say(console, f"(iii) error {alpha}, only if the issuer was honest and had another machine; not against a forger.")
+
+
+def _show_findings(console: Console, result: Verification) -> None:
+    if not result.findings:
+        return
+    console.print()
+    for text in result.findings.texts[:SHOWN]:
+        console.print(f"[red]wrong:[/] {escape(text)}", highlight=False, soft_wrap=True)
+    if result.findings.count > SHOWN:
+        _say(console, f"… and {result.findings.count - SHOWN} more")
+
+
+def meaning(result: Verification) -> str:
+    """What the agency may conclude, in a few sentences."""
+    if result.refuted:
+        return "REFUSED: something does not fit. No certificate of this file should be relied on as it is."
+    key = _key(next((check for check in result.checks if check.name == "nonce"), None))
+    if result.replay is None:
+        return (
+            "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
+            f"holds at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
+        )
+    trust = ""
+    if result.promise is not None and result.promise.values["model kind"] != "onnx":
+        trust = " The model is Python code: assumed honest, and not bound by its digest."
+    return f"{_replay_meaning(result.replay)} {key}{trust}"
+
+
+def _replay_meaning(found: Replay) -> str:
+    count = len(found.statements)
+    if found.full and found.smaller:
+        return (
+            f"Every certificate with a label was voted again, whole; {found.smaller} of {count} have a smaller radius "
+            "on this machine than was claimed. What counts is (i)."
+        )
+    if found.full:
+        return f"FULL VERIFICATION: all {count} certificates with a label were voted again, whole, and confirmed."
+    together = "For the set this draw is too small to prove anything."
+    if found.escaped < count:
+        together = (
+            f"For the set: except with probability {decimal_above(found.beta)}, at most {found.escaped} of {count} "
+            f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
+        )
+    return (
+        f"Nothing wrong was found. What counts for one certificate is (i). {together} Only --replay all verifies "
+        "fully, and an audit that is repeated until it pleases proves nothing."
+    )
+
+
+def _key(nonce: Check | None) -> str:
+    if nonce is not None and nonce.passed:
+        return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
+    return "The issuer may have chosen the key: nothing is claimed against one who tried many (no --nonce)."
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,19 @@
+"""Audits of runs and certificates: arithmetic, commitment and key, replay (docs/audit.md)."""
+
+from .content import content_hash
+from .findings import Check, Findings
+from .key import Noted
+from .replay import Replay, Statement
+from .verification import Given, Verification, verify
+
+__all__ = [
+    "Check",
+    "Findings",
+    "Given",
+    "Noted",
+    "Replay",
+    "Statement",
+    "Verification",
+    "content_hash",
+    "verify",
+]

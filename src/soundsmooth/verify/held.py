@@ -1,0 +1,102 @@
+"""A run's file as an auditor opens it: as one snapshot, of which nothing is believed."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..promise import Promise, Secret
+from ..runs.blocks import VoteBlock, vote_blocks
+from ..runs.database import Database
+from ..runs.store import SCHEMA, Terms
+from ..settings import settings
+from .key import is_digest
+
+NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
+#: An image with more blocks would be a run that nobody can store.
+MOST_BLOCKS = 1_000_000
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """The file, sound as a database and with exactly our tables; a ValueError or StoreError in one line otherwise.
+
+    Guarantee: everything that is read comes from one moment, also if somebody writes to the run meanwhile.
+    """
+    if not path.exists():
+        raise ValueError(f"there is no run {str(path)!r}")
+    db = Database(path, writable=False)
+    try:
+        if db.blank:
+            raise ValueError(f"{str(path)!r} holds no run yet")
+        for setting in ("trusted_schema = OFF", "cell_size_check = ON"):
+            db.execute(f"PRAGMA {setting}")
+        db.execute("BEGIN")
+        fault = db.one("PRAGMA integrity_check(1)")
+        if fault != "ok":
+            raise ValueError(f"{str(path)!r} is damaged: {' '.join(str(fault).split())}")
+        if _schema(db) != _our_schema():
+            raise ValueError(f"{str(path)!r} is damaged: its tables are not those of a run")
+        yield db
+    finally:
+        db.close()
+
+
+def _schema(db: Database) -> list[tuple[object, ...]]:
+    return sorted(db.rows("SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
+
+
+def _our_schema() -> list[tuple[object, ...]]:
+    with_tables = sqlite3.connect(":memory:")
+    with_tables.executescript(SCHEMA)
+    rows = with_tables.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    with_tables.close()
+    return sorted(rows, key=str)
+
+
+@dataclass(frozen=True)
+class Head:
+    """What the run says it was fixed to. Whether that is true is another matter."""
+
+    terms: Terms
+    commitment: str
+    blocks: tuple[VoteBlock, ...]
+    """Of every image, selection first."""
+
+
+def head(db: Database) -> Head:
+    """The head of the run; a ValueError if it cannot be made sense of."""
+    held = dict(db.rows("SELECT name, value FROM run"))
+    missing = [name for name in NAMES if not isinstance(held.get(name), str)]
+    if missing:
+        raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
+    promise = Promise.of_text(held["promise"])
+    for name in ("n0", "n", "input count"):
+        _whole(promise.values[name], name)
+    if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
+        raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
+    if held["votes"] not in ("kept", "left out"):
+        raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
+    secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
+    terms = Terms(promise, secret, _whole(held["block"], "block"), held["votes"] == "kept")
+    return Head(terms, held["commitment"], tuple(_blocks(terms)))
+
+
+def _blocks(terms: Terms) -> list[VoteBlock]:
+    promised = terms.promise.values
+    try:
+        chosen = settings(
+            int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"]
+        )
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"the promise cannot be kept: {error}") from None
+    if (chosen.n0 + chosen.n) // terms.block > MOST_BLOCKS:
+        raise ValueError(f"blocks of {terms.block} copies are too small for n = {chosen.n}")
+    return vote_blocks(chosen, terms.block)
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdecimal() or str(int(text[:20])) != text or int(text) < 1:
+        raise ValueError(f"the run's {name} is no positive whole number: {text!r:.80}")
+    return int(text)

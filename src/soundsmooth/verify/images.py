@@ -1,0 +1,272 @@
+"""Image by image through a run's file: does each certificate follow from its blocks, and is every block there?"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from ..audit import check_record
+from ..certificate import Certificate
+from ..certify import Counts
+from ..models import NOBODY
+from ..noise import SHARED_STREAM, Purpose
+from ..runs.blocks import VoteBlock, hits_of
+from ..runs.database import Database
+from ..runs.store import State
+from .findings import Findings
+from .held import Head
+from .tally import Tally
+
+Row = tuple[Any, ...]
+MOST_CLASSES = 1_000_000
+NONE = type(None)
+IMAGE = ((int,), (int, NONE), (int,), (int,), (str, NONE))
+CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int,), (float,), (bytes,))
+BLOCK = ((int,), (int,), (int,), (str,), (bytes, NONE), (float,))
+
+
+class Claimed(NamedTuple):
+    """A certificate with a label: something that a replay can confirm or refuse."""
+
+    place: int
+    number: int
+    """Of the image, in its data set."""
+    label: int
+    truth: int | None
+    radius: float
+    p_lower: float
+
+
+class StoredVotes(NamedTuple):
+    """A block as it is in the file, after its form was checked."""
+
+    block: VoteBlock
+    counts: Counts
+    hits: bytes | None
+
+
+@dataclass
+class Inspection:
+    """What was found in a run's file."""
+
+    tally: Tally
+    findings: Findings = field(default_factory=Findings)
+    claimed: list[Claimed] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    truths: list[int | None] = field(default_factory=list)
+    blocks: int = 0
+    without_bitmap: int = 0
+    """Blocks of estimation that do not say which copies were hits."""
+
+
+def inspect_images(db: Database, head: Head) -> Inspection:
+    """Every image of the run: its state, its blocks, its certificate. Nothing but the numbers of images is kept.
+
+    Guarantee: without findings the images are as many as promised, each with a number of its own; each finished one
+    has all its blocks and no other, which add up to the counts of its certificate and agree with their bitmaps; each
+    certificate fits its digest, and `audit.check_record` accepts it.
+    """
+    found = Inspection(Tally(promised=int(head.terms.promise.values["input count"])))
+    clerk = _Clerk(head, found, _environments(db, found.findings))
+    for place, rows in groupby(_rows(db, found.findings), key=itemgetter(0)):
+        clerk.image(place, list(rows))
+    if len(found.numbers) != found.tally.promised:
+        found.findings.add(f"there are {len(found.numbers)} images, but {found.tally.promised} were promised")
+    if len(set(found.numbers)) != len(found.numbers):
+        found.findings.add("two images have the same number")
+    return found
+
+
+def _rows(db: Database, findings: Findings) -> Iterator[tuple[int, int, Row]]:
+    """All rows about images, by place: (place, which table, row)."""
+    queries = (
+        "SELECT place, number, truth, state, attempts, error FROM images ORDER BY place",
+        "SELECT place, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, digest "
+        "FROM certificates ORDER BY place",
+        "SELECT place, purpose, first, count, votes, hits, seconds FROM blocks ORDER BY place, purpose, first",
+        "SELECT place FROM findings ORDER BY place",
+    )
+
+    def placed(table: int) -> Iterator[tuple[int, int, Row]]:
+        for place, *row in db.rows(queries[table]):
+            if type(place) is int:
+                yield place, table, tuple(row)
+            else:
+                findings.add(f"a row belongs to no image, but to {place!r:.80}")
+
+    return merge(*map(placed, range(len(queries))), key=itemgetter(0, 1))
+
+
+def _environments(db: Database, findings: Findings) -> dict[int, dict[str, str]]:
+    found = {}
+    for id, text in db.rows("SELECT id, text FROM environments"):
+        try:
+            found[id] = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            findings.add(f"environment {id} is not JSON")
+    return found
+
+
+@dataclass
+class _Clerk:
+    head: Head
+    found: Inspection
+    environments: dict[int, dict[str, str]]
+
+    def image(self, place: int, rows: Sequence[tuple[int, int, Row]]) -> None:
+        images, certificates, blocks, _ = ([row for _, table, row in rows if table == i] for i in range(4))
+        if not images or place != len(self.found.numbers):
+            self.found.findings.add(f"something is stored for place {place}, where there is no image")
+            return
+        if not _fits(images[0], IMAGE):
+            self._say(place, "its row is malformed")
+            self.found.numbers.append(-1 - place)
+            self.found.truths.append(None)
+            return
+        number, truth, state, attempts, error = images[0]
+        self.found.numbers.append(number)
+        self.found.truths.append(truth)
+        if not 0 <= number < SHARED_STREAM or (truth is not None and truth < 0):
+            self._say(number, "its number or its label is negative")
+        self._state(number, state, attempts, error, bool(certificates))
+        stored = self._blocks(number, blocks, finished=bool(certificates))
+        for row in certificates:
+            self._certificate(place, number, truth, row, stored)
+
+    def _say(self, number: int, text: str) -> None:
+        self.found.findings.add(f"image {number}: {text}")
+
+    def _state(self, number: int, state: int, attempts: int, error: str | None, certified: bool) -> None:
+        if state not in list(State) or (state == State.FINISHED) != certified:
+            has = "has a certificate" if certified else "has no certificate"
+            self._say(number, f"its state is {state}, but it {has}")
+        if attempts < 0 or (error is None) != (attempts == 0) or (state == State.FAILED and not attempts):
+            self._say(number, "its state, its attempts and its error contradict each other")
+        self.found.tally.failed += state == State.FAILED and not certified
+
+    def _blocks(self, number: int, rows: Sequence[Row], finished: bool) -> list[StoredVotes] | None:
+        """The blocks, or None if they are not what they should be."""
+        try:
+            stored = [stored_votes(row) for row in rows]
+            self._layout([each.block for each in stored], finished)
+            self._bitmaps(stored)
+        except ValueError as error:
+            self._say(number, str(error))
+            return None
+        self.found.blocks += len(stored)
+        return stored
+
+    def _layout(self, there: Sequence[VoteBlock], finished: bool) -> None:
+        wanted = self.head.blocks
+        if finished and tuple(there) != wanted:
+            raise ValueError(f"its {len(there)} blocks are not the {len(wanted)} that cover n0 and n copies")
+        if not finished and not set(there) <= set(wanted):
+            raise ValueError("it has blocks that are none of this run")
+
+    def _bitmaps(self, stored: Sequence[StoredVotes]) -> None:
+        """A bitmap for each block of estimation, if they are kept, with a bit for each vote for the selected class."""
+        if len({len(each.counts.classes) for each in stored}) > 1:
+            raise ValueError("its blocks have different numbers of classes")
+        selection = [each for each in stored if each.block.purpose == Purpose.SELECTION]
+        estimation = [each for each in stored if each.block.purpose == Purpose.ESTIMATION]
+        if any(each.hits is not None for each in selection):
+            raise ValueError("a block of selection has a bitmap of hits")
+        if any((each.hits is not None) != self.head.terms.votes for each in estimation):
+            kept = "kept" if self.head.terms.votes else "left out"
+            raise ValueError(f"bitmaps of hits are {kept} in this run, but not here")
+        self.found.without_bitmap += 0 if self.head.terms.votes else len(estimation)
+        if not estimation:
+            return
+        if sum(each.block.count for each in selection) != int(self.head.terms.promise.values["n0"]):
+            raise ValueError("estimation began before selection had ended")
+        guess = added(selection).top
+        for each in estimation:
+            if each.hits is not None and hits_of(each.hits, each.block.count).sum() != each.counts.classes[guess]:
+                raise ValueError(f"the bitmap of {_named(each.block)} does not have as many hits as its counts")
+
+    def _certificate(
+        self, place: int, number: int, truth: int | None, row: Row, stored: Sequence[StoredVotes] | None
+    ) -> None:
+        try:
+            certificate = self._read(number, truth, row)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            self._say(number, str(error))
+            return
+        if stored is not None:
+            self._compare(number, certificate, stored)
+        record = certificate.to_dict()
+        report = check_record(record)
+        for text in report.findings:
+            self._say(number, text)
+        if hashlib.sha256(json.dumps(record, ensure_ascii=False).encode()).digest() != row[-1]:
+            self._say(number, "its certificate does not fit its digest")
+        self.found.tally.add(certificate.label, truth, certificate.radius, report.accepted, report.tight)
+        if certificate.label is not None:
+            claimed = Claimed(place, number, certificate.label, truth, certificate.radius, certificate.p_lower)
+            self.found.claimed.append(claimed)
+
+    def _read(self, number: int, truth: int | None, row: Row) -> Certificate:
+        if not _fits(row, CERTIFICATE):
+            raise ValueError("its certificate is malformed")
+        label, radius, p_lower, p_upper, selection, estimation, environment, seconds, _ = row
+        if environment not in self.environments:
+            raise ValueError("its certificate names an environment that is not there")
+        terms = self.head.terms
+        certificate = Certificate(
+            index=number, label=label, radius=radius, p_lower=p_lower, p_upper=p_upper, truth=truth,
+            selection=counts_of(selection), estimation=counts_of(estimation), promise=terms.promise,
+            seed=terms.secret.seed.hex(), nonce=terms.secret.nonce.hex(),
+            environment=self.environments[environment], seconds=seconds,
+        )  # fmt: skip
+        certificate.to_dict()  # infinite radii have no decimals
+        return certificate
+
+    def _compare(self, number: int, certificate: Certificate, stored: Sequence[StoredVotes]) -> None:
+        for purpose, counts in ((0, certificate.selection), (1, certificate.estimation)):
+            if added([each for each in stored if each.block.purpose == purpose]) != counts:
+                name = Purpose(purpose).name.lower()
+                self._say(number, f"its blocks do not add up to its certificate's counts for {name}")
+
+
+def stored_votes(row: Row) -> StoredVotes:
+    """A row of the table of blocks, its place left out; a ValueError if it is none."""
+    if not _fits(row, BLOCK) or row[0] not in (Purpose.SELECTION, Purpose.ESTIMATION):
+        raise ValueError("one of its blocks is malformed")
+    purpose, first, count, votes, hits, _ = row
+    block, counts = VoteBlock(Purpose(purpose), first, count), counts_of(votes)
+    if counts.total != count:
+        raise ValueError(f"the votes of {_named(block)} add up to {counts.total}, not to {count}")
+    return StoredVotes(block, counts, hits)
+
+
+def added(stored: Sequence[StoredVotes]) -> Counts:
+    """The sum of the blocks' counts."""
+    columns = zip(*(each.counts.classes for each in stored), strict=True)
+    return Counts(tuple(map(sum, columns)), sum(each.counts.nobody for each in stored))
+
+
+def counts_of(text: str) -> Counts:
+    """{"classes": how many, "votes": {class: count}}, nobody's under −1, zeros left out; a ValueError otherwise."""
+    try:
+        held = json.loads(text)
+        number, votes = held["classes"], {int(label): count for label, count in held["votes"].items()}
+        well = type(number) is int and 0 < number <= MOST_CLASSES and list(held) == ["classes", "votes"]
+        well = well and all(type(count) is int and count > 0 for count in votes.values())
+        well = well and list(votes) == sorted(set(votes)) and all(NOBODY <= label < number for label in votes)
+        if not well or json.dumps({"classes": number, "votes": votes}, separators=(",", ":")) != text:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError(f"these are no votes: {text[:80]!r}") from None
+    return Counts(tuple(votes.get(label, 0) for label in range(number)), votes.get(NOBODY, 0))
+
+
+def _named(block: VoteBlock) -> str:
+    return f"the block of copies {block.first} to {block.first + block.count - 1} for {block.purpose.name.lower()}"
+
+
+def _fits(row: Row, kinds: tuple[tuple[type, ...], ...]) -> bool:
+    return len(row) == len(kinds) and all(type(value) in kind for value, kind in zip(row, kinds, strict=True))

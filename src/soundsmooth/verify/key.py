@@ -1,0 +1,88 @@
+"""Commitment, nonce and key: who had a say in the noise (docs/audit.md, "The protocol")."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..models.protocol import KINDS
+from ..promise import SPEC, Promise
+from .findings import Check
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the agency wrote down: the commitment it received, the nonce it drew, the hash it was given."""
+
+    commitment: str | None = None
+    nonce: str | None = None
+    promise: Promise | None = None
+    content: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("commitment", self.commitment), ("nonce", self.nonce), ("hash", self.content)):
+            if value is not None and not is_digest(value):
+                raise ValueError(f"the {name} must be 64 hexadecimal digits in lower case, not {value!r}")
+
+
+def is_digest(text: object) -> bool:
+    """32 bytes in hexadecimal."""
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def key_checks(promise: Promise, commitment: str, seed: str, nonce: str, noted: Noted) -> Iterator[Check]:
+    """What can be said about the key of a run, from its promise, its seed and its nonce.
+
+    Guarantee: if all pass, the text has the commitment; the seed is the promised one; and commitment, nonce and
+    promise are those that were noted, where they were. Then the key, HKDF(seed ‖ nonce, C), was fixed by the nonce.
+    """
+    yield _spec(promise)
+    yield _commitment(promise, commitment, noted.commitment)
+    if noted.promise is not None:
+        yield _promise(promise, noted.promise)
+    yield _seed(promise, seed)
+    yield _nonce(nonce, noted.nonce)
+
+
+def _spec(promise: Promise) -> Check:
+    spec, kind = promise.values["spec"], promise.values["model kind"]
+    if spec != SPEC or kind not in KINDS:
+        return Check("version", False, f"the promise is of version {spec} for {kind} models; this program knows {SPEC}")
+    return Check("version", True, f"noise specification {SPEC}")
+
+
+def _commitment(promise: Promise, stated: str, noted: str | None) -> Check:
+    made = promise.commitment
+    if stated != made:
+        return Check("commitment", False, f"the promise has the commitment {made}, not the stated {stated}")
+    if noted is None:
+        return Check("commitment", None, f"{made}; compare it with the one you noted (--commitment)")
+    if noted != made:
+        return Check("commitment", False, f"this run was promised as {made}, not as the noted {noted}")
+    return Check("commitment", True, f"{made}, as noted")
+
+
+def _promise(promise: Promise, noted: Promise) -> Check:
+    differ = [
+        f"{name}: {old} noted, {promise.values[name]} here"
+        for name, old in noted.values.items()
+        if old != promise.values[name]
+    ]
+    return Check("promise", not differ, "; ".join(differ) or "word for word the one you noted")
+
+
+def _seed(promise: Promise, seed: str) -> Check:
+    if not is_digest(seed) or hashlib.sha256(bytes.fromhex(seed)).hexdigest() != promise.values["seed"]:
+        return Check("seed", False, "the seed is not the promised one: its SHA-256 differs")
+    return Check("seed", True, "its SHA-256 is the promised one")
+
+
+def _nonce(nonce: str, noted: str | None) -> Check:
+    if nonce and not is_digest(nonce):
+        return Check("nonce", False, "the nonce is not 32 bytes in hexadecimal")
+    if noted is not None:
+        if nonce == noted:
+            return Check("nonce", True, "the one you drew: the issuer could not choose the key")
+        return Check("nonce", False, f"the run used {nonce or 'no nonce'}, not the noted {noted}")
+    if not nonce:
+        return Check("nonce", None, "none; key: self-chosen. Nothing is claimed against an issuer who tries many seeds")
+    return Check("nonce", None, f"{nonce}; it binds the issuer only if you drew it after the commitment (--nonce)")

@@ -1,0 +1,141 @@
+"""One certificate's record, and files of them: arithmetic, and everything that is written down twice."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..audit import check_record
+from ..certificate import FORMAT, Certificate, checksum
+from ..promise import Promise
+from .findings import Check, Findings
+from .key import Noted, is_digest, key_checks
+from .tally import Tally
+
+#: A line that is longer is no certificate.
+MOST_CHARACTERS = 1 << 24
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A record and what is wrong with it."""
+
+    record: Mapping[str, Any]
+    faults: tuple[str, ...]
+    tight: bool
+
+
+def examine(text: str) -> Examined:
+    """A record's JSON: its arithmetic by the auditor's own, its checksum, its seed, and that its parts agree.
+
+    Guarantee: without faults `audit.check_record` accepts the record, its commitment and seed fit its promise, and
+    it is word for word what `Certificate.to_dict` would write.
+    """
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Examined({}, (f"this is not JSON: {error}",), False)
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        return Examined({}, (f"this is not a {FORMAT}",), False)
+    arithmetic = check_record(record)
+    return Examined(record, (*arithmetic.findings, *_contradictions(record)), arithmetic.tight)
+
+
+def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
+    try:
+        if record["checksum"] != checksum(record):
+            yield "the record was changed: its checksum does not fit"
+        elif Certificate.from_dict(record).to_dict() != record:
+            yield "the record's parts contradict each other: commitment, key, decimals or remarks"
+        whole = (record["index"], *(number for number in (record["label"], record["truth"]) if number is not None))
+        if any(type(number) is not int or number < 0 for number in whole):
+            yield "the record's index and labels are not whole numbers from 0 on"
+        if not isinstance(record["seconds"], float | int):
+            yield "the record's time is not a number"
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        yield f"this is not a {FORMAT}: {error!r}"
+
+
+@dataclass
+class Records:
+    """What a file of records says: the promise they share, what they count, what is wrong."""
+
+    promise: Promise | None
+    checks: list[Check]
+    tally: Tally
+    findings: Findings
+
+
+def read_records(path: Path, noted: Noted) -> Records:
+    """Examine a .json or .jsonl file, record by record."""
+    found = Records(None, [], Tally(), Findings())
+    shared: tuple[object, ...] | None = None
+    seen: set[int] = set()
+    for number, line in _lines(path):
+        one = examine(line)
+        found.findings.add_all(f"line {number}: {fault}" for fault in one.faults)
+        terms = _terms(one.record)
+        if terms is None:
+            if not one.faults:
+                found.findings.add(f"line {number}: its promise is none")
+            continue
+        if shared is None:
+            shared, found.promise = terms, terms[0]
+            found.tally.promised = _promised(found)
+            found.checks = list(key_checks(*terms, noted))
+        if terms != shared:
+            found.findings.add(f"line {number}: this certificate is of another run than the first one")
+        elif not one.faults:
+            _add(found, one, seen, number)
+    if shared is None and not found.findings:
+        raise ValueError(f"{str(path)!r} holds no certificate")
+    if found.tally.finished > found.tally.promised:
+        found.findings.add(f"there are more certificates than the {found.tally.promised} promised images")
+    return found
+
+
+def _add(found: Records, one: Examined, seen: set[int], number: int) -> None:
+    record = one.record
+    if record["index"] in seen:
+        found.findings.add(f"line {number}: a second certificate for image {record['index']}")
+        return
+    seen.add(record["index"])
+    radius = float.fromhex(record["radius"]["hex"])
+    found.tally.add(record["label"], record["truth"], radius, not one.faults, one.tight)
+
+
+def _promised(found: Records) -> int:
+    assert found.promise is not None
+    try:
+        return int(found.promise.values["input count"])
+    except ValueError:
+        found.findings.add("the promised number of images is no number")
+        return 0
+
+
+def _terms(record: Mapping[str, Any]) -> tuple[Promise, str, str, str] | None:
+    """Promise, commitment, seed and nonce, if there are such."""
+    try:
+        promise = Promise(record["promise"])
+        rest = record["commitment"], record["seed"], record["nonce"]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    good = is_digest(rest[0]) and isinstance(rest[1], str) and isinstance(rest[2], str)
+    return (promise, *rest) if good else None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The records of a file, numbered: one a line, or the only one on many lines."""
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            if path.suffix == ".json":
+                yield 1, file.read(MOST_CHARACTERS)
+                return
+            number = 0
+            while line := file.readline(MOST_CHARACTERS):
+                number += 1
+                if line.strip():
+                    yield number, line
+    except UnicodeDecodeError:
+        raise ValueError(f"{str(path)!r} is not a text file of certificates") from None

@@ -1,0 +1,346 @@
+"""Replay: some blocks are drawn and voted again, and what that proves (docs/audit.md)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from ..audit import (
+    Block,
+    Confirmed,
+    Terms,
+    Votes,
+    all_but_escaped,
+    detection,
+    escaped_and_excess,
+    from_replayed,
+    struck_out_together,
+    terms,
+    with_mismatches,
+)
+from ..audit.bounds import clopper_pearson_upper_holds
+from ..certificate import truncated
+from ..certify import Counts
+from ..noise import Purpose
+from ..runs.blocks import BlockVotes, VoteBlock, hits_of
+from ..runs.database import Database
+from .draw import Draw, fresh_draw
+from .findings import Findings
+from .held import Head
+from .images import Claimed, StoredVotes, stored_votes
+from .revote import Revoted, Task, Voter
+
+Progress = Callable[[int], None]
+NO_VOTES = Counts((), 0)
+
+
+@dataclass
+class Compared:
+    """One certificate's replayed blocks, as far as they have come back."""
+
+    claimed: Claimed
+    selection: Counts = NO_VOTES
+    votes: Counts = NO_VOTES
+    """Of the drawn blocks of estimation that could be voted again."""
+    hits: dict[int, int] = field(default_factory=dict)
+    """The replayed hits of the drawn blocks, by their first copy: 0 for one that could not be voted again."""
+    differ: int = 0
+    """Votes that are known to differ: by the bitmap, or at least so many by the counts."""
+    false_hits: int | None = 0
+    """Stored hits that the replay denies; None where the bitmaps were left out."""
+    failed: int = 0
+    lost: int = 0
+    """Copies of estimation that could not be voted again."""
+    error: str | None = None
+
+    @property
+    def selected(self) -> bool:
+        """Whether the label is the one that the replayed selection chose."""
+        return bool(self.selection.classes) and self.selection.top == self.claimed.label
+
+    @property
+    def drawn_votes(self) -> Votes:
+        """Of all drawn blocks; copies that could not be voted again vote for nobody."""
+        missing = self.claimed.label + 1 - len(self.votes.classes)
+        return Votes(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the replay proves of one certificate, each part at an error of its own."""
+
+    claimed: Claimed
+    copies: int
+    differ: int
+    failed: int
+    selected: bool
+    alone: Confirmed
+    """(i) from the replayed blocks alone."""
+    struck: Confirmed
+    """(ii) from all blocks, less those that may have escaped."""
+    honest: Confirmed | None
+    """(iii) for an honest issuer with another machine; None where bitmaps were left out."""
+    refuted: bool
+    """The replayed votes prove that p is below the claimed p_lower."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "index": self.claimed.number,
+            "label": self.claimed.label,
+            "claimed": truncated(self.claimed.radius),
+            "replayed copies": self.copies,
+            "votes that differ, at least": self.differ,
+            "blocks that failed": self.failed,
+            "selection confirmed": self.selected,
+            "refuted": self.refuted,
+            "(i) replayed blocks alone": _shown(self.alone),
+            "(ii) struck out": _shown(self.struck),
+            "(iii) honest issuer only": None if self.honest is None else _shown(self.honest),
+        }
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the replay proves of each certificate and of all together."""
+
+    blocks: int
+    drawn: int
+    beta: Fraction
+    escaped: int
+    """b: more bad blocks than this escape with probability below β."""
+    excess: int
+    """t: the most false hits that were seen in one block."""
+    differ: int
+    failed: int
+    same_machine: bool
+    statements: tuple[Statement, ...]
+    set_radii: tuple[float, ...]
+    """For each certificate a radius; all but b of them hold, at α each, except with probability β."""
+
+    @property
+    def full(self) -> bool:
+        return self.drawn == self.blocks
+
+    @property
+    def smaller(self) -> int:
+        """How many certificates would have a smaller radius, had they been issued from the replayed blocks alone."""
+        return sum(each.alone.radius < each.claimed.radius for each in self.statements)
+
+    def share_above(self, radius: Fraction, promised: int) -> Fraction:
+        """A lower bound on the share of promised images whose correct certificates survive the audit of the set."""
+        right = zip(self.statements, self.set_radii, strict=True)
+        hits = sum(s.claimed.label == s.claimed.truth and Fraction(found) > radius for s, found in right)
+        return Fraction(max(0, hits - self.escaped), promised)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "blocks": self.blocks,
+            "drawn": self.drawn,
+            "full": self.full,
+            "beta": str(self.beta),
+            "bad blocks that may have escaped": self.escaped,
+            "largest excess in a block": self.excess,
+            "one bad block is met with probability": str(detection(self.blocks, min(1, self.blocks), self.drawn)),
+            "votes that differ, at least": self.differ,
+            "blocks that failed": self.failed,
+            "same kind of machine": self.same_machine,
+            "what counts": counts_rule(self.full),
+            "certificates": [statement.to_dict() for statement in self.statements],
+        }
+
+
+def counts_rule(full: bool) -> str:
+    """Which statement counts. It is fixed before the draw, by the number of blocks alone."""
+    if full:
+        return "(i), which is then the whole certificate, voted again: a full verification"
+    return "(i) for one certificate, at alpha; for the set: all but b of N, at beta and alpha each"
+
+
+def replay(
+    db: Database,
+    head: Head,
+    claimed: Sequence[Claimed],
+    drawn: int,
+    beta: Fraction,
+    voter: Voter,
+    same_machine: bool,
+    findings: Findings,
+    draw: Draw = fresh_draw,
+    progress: Progress = lambda _: None,
+) -> Replay:
+    """Draw blocks from one urn that holds those of all certificates with a label; vote again; compare; conclude.
+
+    The selection of each of these certificates is replayed in full. On the same kind of machine every difference is
+    a finding; on another one, only what the replayed votes refute.
+
+    Guarantee: as Theorems 1 to 5 of docs/audit.md, if their premises hold. The caller has handed over the content hash
+    before this draws.
+    """
+    estimation = [block for block in head.blocks if block.purpose == Purpose.ESTIMATION]
+    numbers = draw(len(claimed) * len(estimation), drawn)
+    compared = {each.place: Compared(each) for each in claimed}
+    for outcome in voter(_tasks(head, claimed, estimation, numbers)):
+        _compare(compared[outcome.task.place], _stored(db, outcome.task), outcome)
+        progress(outcome.task.block.count)
+    every = list(compared.values())
+    findings.add_all(_failures(every))
+    if same_machine:
+        findings.add_all(_differences(every))
+    found = _concluded(head, every, [_urn(db, each) for each in every], drawn, beta, same_machine)
+    findings.add_all(_refutations(found))
+    return found
+
+
+def _tasks(
+    head: Head, claimed: Sequence[Claimed], estimation: Sequence[VoteBlock], numbers: Sequence[int]
+) -> Iterator[Task]:
+    """All of selection, and the drawn blocks of estimation: number u is block u mod k of certificate ⌊u / k⌋."""
+    for each in claimed:
+        yield from (Task(each.place, block) for block in head.blocks if block.purpose == Purpose.SELECTION)
+    for number in numbers:
+        which, block = divmod(number, len(estimation))
+        yield Task(claimed[which].place, estimation[block])
+
+
+def _stored(db: Database, task: Task) -> StoredVotes:
+    (row,) = db.rows(
+        "SELECT purpose, first, count, votes, hits, seconds FROM blocks WHERE place = ? AND purpose = ? AND first = ?",
+        task.place, int(task.block.purpose), task.block.first,
+    )  # fmt: skip
+    return stored_votes(row)
+
+
+def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
+    block, votes = outcome.task.block, outcome.votes
+    if votes is None:
+        into.failed, into.error = into.failed + 1, outcome.error
+    elif block.purpose == Purpose.SELECTION:
+        into.selection = _sum(into.selection, votes.counts)
+        into.differ += differing(stored.counts, votes.counts)
+    if block.purpose == Purpose.ESTIMATION:
+        _compare_hits(into, stored, votes)
+
+
+def _compare_hits(into: Compared, stored: StoredVotes, votes: BlockVotes | None) -> None:
+    block, label = stored.block, into.claimed.label
+    if votes is None:
+        into.hits[block.first], into.lost, into.false_hits = 0, into.lost + block.count, None
+        return
+    into.hits[block.first] = _at(votes.counts, label)
+    into.votes = _sum(into.votes, votes.counts)
+    by_counts, by_bits = differing(stored.counts, votes.counts), 0
+    if stored.hits is None:
+        into.false_hits = None
+    else:
+        before, now = hits_of(stored.hits, block.count), votes.labels == label
+        by_bits = int((before ^ now).sum())
+        into.false_hits = None if into.false_hits is None else into.false_hits + int((before & ~now).sum())
+    into.differ += max(by_counts, by_bits)
+
+
+def differing(stored: Counts, replayed: Counts) -> int:
+    """At least so many votes differ, by the counts alone: ½ Σ |difference|, a vote for nobody included."""
+    size = max(len(stored.classes), len(replayed.classes))
+    apart = sum(abs(_at(stored, c) - _at(replayed, c)) for c in range(size)) + abs(stored.nobody - replayed.nobody)
+    return -(-apart // 2)
+
+
+def _at(counts: Counts, label: int) -> int:
+    return counts.classes[label] if label < len(counts.classes) else 0
+
+
+def _sum(first: Counts, second: Counts) -> Counts:
+    size = max(len(first.classes), len(second.classes))
+    return Counts(tuple(_at(first, c) + _at(second, c) for c in range(size)), first.nobody + second.nobody)
+
+
+def _failures(compared: Sequence[Compared]) -> Iterator[str]:
+    for each in compared:
+        if each.failed:
+            yield f"image {each.claimed.number}: {each.failed} blocks could not be voted again: {each.error}"
+
+
+def _differences(compared: Sequence[Compared]) -> Iterator[str]:
+    for each in compared:
+        if each.differ:
+            yield (
+                f"image {each.claimed.number}: at least {each.differ} stored votes are not what the model votes here, "
+                f"of selection and {each.votes.total} replayed copies"
+            )
+
+
+def _refutations(found: Replay) -> Iterator[str]:
+    for each in found.statements:
+        if each.refuted:
+            yield (
+                f"image {each.claimed.number}: the replayed copies refute p_lower = {truncated(each.claimed.p_lower)} "
+                f"(at error {found.beta} for all certificates together)"
+            )
+
+
+def _urn(db: Database, each: Compared) -> list[Block]:
+    """All blocks of a certificate, with the replayed hits of those that were drawn."""
+    rows = db.rows(
+        "SELECT purpose, first, count, votes, hits, seconds FROM blocks WHERE place = ? AND purpose = 1 ORDER BY first",
+        each.claimed.place,
+    )
+    label, stored = each.claimed.label, [stored_votes(row) for row in rows]
+    return [Block(one.block.count, _at(one.counts, label), each.hits.get(one.block.first)) for one in stored]
+
+
+def _concluded(
+    head: Head, compared: Sequence[Compared], urn: Sequence[Sequence[Block]], drawn: int, beta: Fraction, same: bool
+) -> Replay:
+    promised = terms(head.terms.promise.values)
+    escaped, excess = escaped_and_excess(urn, beta)
+    struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
+    together = _by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
+    statements = tuple(
+        _statement(each, blocks, found, promised, beta / len(compared))
+        for each, blocks, found in zip(compared, urn, struck, strict=True)
+    )
+    return Replay(
+        blocks=sum(map(len, urn)),
+        drawn=drawn,
+        beta=beta,
+        escaped=escaped,
+        excess=excess,
+        differ=sum(each.differ for each in compared),
+        failed=sum(each.failed for each in compared),
+        same_machine=same,
+        statements=statements,
+        set_radii=tuple(found.radius for found in together),
+    )
+
+
+def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Confirmed]]) -> list[Confirmed]:
+    """At full α where the replayed selection confirms the label; elsewhere the label is paid for (Theorem 4)."""
+    if all(each.selected for each in compared):
+        return prove(True)
+    confirmed = zip(compared, prove(True), prove(False), strict=True)
+    return [free if each.selected else paid for each, free, paid in confirmed]
+
+
+def _statement(
+    each: Compared, blocks: Sequence[Block], struck: Confirmed, promised: Terms, level: Fraction
+) -> Statement:
+    votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
+    honest = None
+    if each.false_hits is not None:
+        honest = with_mismatches(stored, each.false_hits, each.votes.total, promised)
+    alone = from_replayed(each.claimed.label, votes, promised, each.selected)
+    refuted = _refuted(each, level)
+    return Statement(each.claimed, votes.total, each.differ, each.failed, each.selected, alone, struck, honest, refuted)
+
+
+def _refuted(each: Compared, level: Fraction) -> bool:
+    """Whether the claimed p_lower is above the upper bound, at this level, that the replayed votes allow.
+
+    Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most `level`.
+    """
+    hits, copies = _at(each.votes, each.claimed.label), each.votes.total
+    return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, level)
+
+
+def _shown(found: Confirmed) -> dict[str, str]:
+    return {"p_lower": truncated(found.p_lower), "radius": truncated(found.radius), "error": str(found.error)}

@@ -1,0 +1,272 @@
+"""An audit from beginning to end: what was checked, what was not, and what it means."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ..grid import Grid
+from ..promise import Inputs, Promise
+from ..runs.database import Database, is_run
+from ..runs.engine import Smoothing
+from .content import content_hash
+from .draw import Draw, fresh_draw, number_to_draw
+from .findings import Check, Findings
+from .held import Head, head, opened
+from .images import Inspection, inspect_images
+from .key import Noted, key_checks
+from .promised import (
+    data_check,
+    grid_of,
+    machine_differences,
+    model_checks,
+    promised_inputs,
+    promised_run,
+)
+from .records import read_records
+from .replay import Progress, Replay, replay
+from .revote import Revoter
+from .tally import Tally
+
+Say = Callable[[str], None]
+RECORDS = (".json", ".jsonl")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the auditor has beside the file: the model, the data, and how much is to be voted again."""
+
+    model: Callable[[Promise], Smoothing] | None = None
+    """Makes the promised classifier from the auditor's copy of the model."""
+    data: Callable[[Grid], Inputs] | None = None
+    """Reads the auditor's data, all of it."""
+    replay: str | None = None
+    beta: Fraction = Fraction(1, 1000)
+    other_machine: bool = False
+    """Mismatches may be honest: this machine is known to round differently."""
+
+
+@dataclass
+class Verification:
+    """The result. `findings` are what is wrong; without them nothing was found wrong, and `unchecked` says the rest."""
+
+    target: str
+    run: bool
+    """A run's file; otherwise certificates as JSON."""
+    promise: Promise | None = None
+    content: str | None = None
+    checks: list[Check] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    findings: Findings = field(default_factory=Findings)
+    notes: list[str] = field(default_factory=list)
+    replay: Replay | None = None
+
+    @property
+    def refuted(self) -> bool:
+        return bool(self.findings)
+
+    @property
+    def full(self) -> bool:
+        """Every certificate with a label was voted again, whole."""
+        return self.replay is not None and self.replay.full
+
+    def check(self, *checks: Check) -> None:
+        """Note checks; those that failed are findings."""
+        self.checks.extend(checks)
+        self.findings.add_all(f"{check.name}: {check.text}" for check in checks if check.passed is False)
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What this audit did not look at."""
+        return [f"{check.name}: {check.text}" for check in self.checks if check.passed is None]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "format": "soundsmooth audit 1",
+            "target": self.target,
+            "refuted": self.refuted,
+            "full": self.full,
+            "content": self.content,
+            "commitment": None if self.promise is None else self.promise.commitment,
+            "promise": None if self.promise is None else dict(self.promise.values),
+            "checks": [{"name": c.name, "passed": c.passed, "text": c.text} for c in self.checks],
+            "findings": {"count": self.findings.count, "first": list(self.findings.texts)},
+            "notes": list(self.notes),
+            "certificates": self.tally.to_dict(),
+            "replay": None if self.replay is None else {**self.replay.to_dict(), "set": self._set()},
+        }
+
+    def _set(self) -> dict[str, Any]:
+        assert self.replay is not None
+        return {
+            "certificates": len(self.replay.statements),
+            "all but": self.replay.escaped,
+            "accuracy": {str(radius): str(share) for radius, share in self.confirmed_accuracies().items()},
+        }
+
+    def confirmed_accuracies(self) -> dict[Fraction, Fraction]:
+        """Where accuracies are stated, what the replay leaves of them for the set (docs/audit.md, Theorem 5)."""
+        if self.replay is None:
+            return {}
+        return {r: self.replay.share_above(r, self.tally.promised) for r in self.tally.accuracies()}
+
+
+def verify(
+    path: Path,
+    noted: Noted = Noted(),  # noqa: B008  (frozen)
+    given: Given = Given(),  # noqa: B008
+    say: Say = lambda _: None,
+    progress: Callable[[int], Progress] = lambda _: lambda _: None,
+    draw: Draw = fresh_draw,
+) -> Verification:
+    """Audit a run's file, or certificates as .json or .jsonl. What cannot be read at all is a ValueError or OSError.
+
+    `say` gets the content hash before any block is drawn: from then on the file is fixed.
+    """
+    if path.suffix in RECORDS and not is_run(path):
+        return _verify_records(path, noted, given)
+    with opened(path) as db:
+        return _verify_run(db, noted, given, say, progress, draw)
+
+
+def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
+    if not path.is_file():
+        raise ValueError(f"there is no file {str(path)!r}")
+    if given.replay or given.model or given.data or noted.content:
+        raise ValueError("a replay, the data and the content hash need the run's .db file: certificates have no blocks")
+    read = read_records(path, noted)
+    result = Verification(str(path), False, read.promise, tally=read.tally, findings=read.findings)
+    _add_arithmetic(result)
+    result.check(*read.checks)
+    _add_replay(result, None)
+    return result
+
+
+def _verify_run(
+    db: Database, noted: Noted, given: Given, say: Say, progress: Callable[[int], Progress], draw: Draw
+) -> Verification:
+    result = Verification(str(db.path), True, content=content_hash(db))
+    say(f"content hash {result.content}")
+    _add_content(result, noted)
+    try:
+        held = head(db)
+    except ValueError as error:
+        result.findings.add(str(error))
+        return result
+    result.promise = held.terms.promise
+    secret = held.terms.secret
+    result.check(*key_checks(result.promise, held.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
+    seen = inspect_images(db, held)
+    result.tally = seen.tally
+    result.findings.extend(seen.findings)
+    _add_arithmetic(result)
+    _add_store(result, db, seen)
+    _add_replay(result, _replayed(result, db, held, seen, given, progress, draw))
+    return result
+
+
+def _add_content(result: Verification, noted: Noted) -> None:
+    if noted.content is None:
+        result.check(Check("content hash", None, "compare it with the one that was handed over (--hash)"))
+    elif noted.content == result.content:
+        result.check(Check("content hash", True, "as handed over"))
+    else:
+        result.check(Check("content hash", False, f"{result.content}, but {noted.content} was handed over"))
+
+
+def _add_arithmetic(result: Verification) -> None:
+    tally = result.tally
+    text = f"{tally.accepted} of {tally.finished} certificates follow from their counts (a second implementation)"
+    fine = tally.accepted == tally.finished if result.run else not result.findings
+    result.checks.append(Check("arithmetic", fine, text))
+    if tally.loose:
+        result.notes.append(f"{tally.loose} certificates claim less than their counts allow: sound, but unusual")
+    missing = tally.promised - tally.finished
+    if missing > 0:
+        kinds = f"{tally.failed} failed, {tally.open} not finished" if result.run else "not in this file"
+        result.notes.append(
+            f"{missing} of {tally.promised} promised images have no certificate ({kinds}): wrong answers"
+        )
+
+
+def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
+    text = f"{seen.blocks} blocks cover what they should, and agree with bitmaps, counts and digests"
+    if seen.findings:
+        text = "the file contradicts itself"
+    result.checks.append(Check("store", not seen.findings, text))
+    recorded = db.one("SELECT COUNT(*) FROM findings")
+    if recorded:
+        result.notes.append(f"the issuer's own record: {recorded} blocks were voted twice with different results")
+    if seen.without_bitmap:
+        result.notes.append(
+            "bitmaps of hits were left out: a replay compares sums only. It cannot tell which votes differ, nor "
+            "whether differences cancel, and makes no statement (iii)"
+        )
+
+
+def _replayed(
+    result: Verification,
+    db: Database,
+    held: Head,
+    seen: Inspection,
+    given: Given,
+    progress: Callable[[int], Progress],
+    draw: Draw,
+) -> Replay | None:
+    """Model and data against the promise, as far as they are given; then the replay, if it is asked for."""
+    if seen.findings:
+        result.notes.append("model, data and votes were not checked: the file contradicts itself")
+        return None
+    promise = held.terms.promise
+    inputs = _inputs(result, promise, seen, given)
+    made = None if given.model is None else given.model(promise)
+    identity = None if made is None else made.model.identity()
+    result.check(*(_NO_MODEL if identity is None else model_checks(identity, promise)))
+    if given.replay is None:
+        return None
+    if made is None or identity is None or inputs is None:
+        raise ValueError("a replay needs the model and the data: --model M --data D")
+    estimation = sum(block.purpose == 1 for block in held.blocks)
+    drawn = number_to_draw(given.replay, len(seen.claimed) * estimation)
+    if result.findings:
+        result.notes.append("no block was voted again: model, data or key are not the promised ones")
+        return None
+    if not seen.claimed:
+        result.notes.append("no block was voted again: no certificate has a label")
+        return None
+    if given.other_machine:
+        result.notes.append("differences between votes are taken for honest ones (--other-machine)")
+    same = not given.other_machine and not machine_differences(identity, promise)
+    voter = Revoter(promised_run(held.terms, made, identity, inputs), held.terms.block)
+    n0, n = int(promise.values["n0"]), int(promise.values["n"])
+    advance = progress(len(seen.claimed) * n0 + n * drawn // estimation)
+    return replay(db, held, seen.claimed, drawn, given.beta, voter, same, result.findings, draw, advance)
+
+
+_NO_MODEL = (Check("model", None, "not given (--model)"),)
+
+
+def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Given) -> Inputs | None:
+    if given.data is None:
+        result.check(Check("data", None, "not given (--data): numbers, order and labels of the images are unchecked"))
+        return None
+    whole = given.data(grid_of(promise))
+    inputs = promised_inputs(whole, seen.numbers, seen.truths)
+    result.check(data_check(whole, inputs, promise))
+    return inputs
+
+
+def _add_replay(result: Verification, found: Replay | None) -> None:
+    result.replay = found
+    if found is None:
+        text = "none: the counts are the issuer's word, and arithmetic cannot see forged ones"
+        result.check(Check("replay", None, text))
+        return
+    amount = f"{found.drawn} of {found.blocks} blocks and every selection voted again"
+    differ = f"at least {found.differ} votes differ" if found.differ else "no difference"
+    if found.full:
+        result.checks.append(Check("replay", not result.findings, f"{amount}, {differ}: a full verification"))
+    else:
+        text = f"{amount}, {differ}; only --replay all verifies a certificate fully"
+        result.checks.append(Check("replay", not result.findings, text))

@@ -1,0 +1,244 @@
+"""What an audit says of honest runs and of wrong models, data, keys and files; the command line; the set statement."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import soundsmooth as ss
+from soundsmooth import embedded
+from soundsmooth.audit import Block, Terms, all_but_escaped
+from soundsmooth.audit.replay import escaped_and_excess, least_hits
+from soundsmooth.promise import Inputs
+from soundsmooth.runs.store import Store
+from soundsmooth.verify import Given, Noted, Verification, verify
+from verify.issuer import NONCE, brightness, data, given, issue, small_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return issue(tmp_path_factory.mktemp("verify") / "run.db", small_run())
+
+
+def the_finding(result: Verification) -> str:
+    assert result.refuted
+    assert result.replay is None  # nothing is voted with the wrong thing
+    (text,) = result.findings.texts
+    assert "\n" not in text
+    return text
+
+
+# --- one clear line each -------------------------------------------------------------------------------------
+
+
+def test_wrong_model(run: Path) -> None:
+    assert "this is not the promised model" in the_finding(verify(run, given=given("5%", lambda batch: batch)))
+
+
+def test_wrong_order_of_the_data(run: Path) -> None:
+    def swapped(_: object) -> Inputs:
+        right = data(8)
+        return Inputs(right.indices, right.levels[::-1], right.labels[::-1])
+
+    found = verify(run, given=Given(given("5%").model, swapped, "5%"))
+    assert "not the promised images and labels in the promised order" in the_finding(found)
+
+
+def test_other_labels_than_those_of_the_data(run: Path) -> None:
+    def relabelled(_: object) -> Inputs:
+        right = data(8)
+        return Inputs(right.indices, right.levels, [1 - label for label in right.labels])
+
+    found = verify(run, given=Given(None, relabelled))
+    assert "the promised labels are not those of this data" in the_finding(found)
+
+
+def test_too_little_data(run: Path) -> None:
+    with pytest.raises(ValueError, match="the data has 3 images, but the run has image 7"):
+        verify(run, given=given("5%", images=3))
+
+
+def test_wrong_nonce(run: Path) -> None:
+    assert "not the noted cdcd" in the_finding(verify(run, Noted(nonce="cd" * 32)))
+
+
+def test_other_commitment(run: Path) -> None:
+    assert "not as the noted 0000" in the_finding(verify(run, Noted(commitment="00" * 32)))
+
+
+def test_other_promise(run: Path) -> None:
+    other = small_run(n=500).promise
+    text = the_finding(verify(run, Noted(promise=other)))
+    assert "n: 500 noted, 400 here" in text
+    assert not verify(run, Noted(promise=small_run().promise)).refuted
+
+
+def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
+    smoother = ss.Smoother(brightness, "0.5")
+    path = tmp_path / "one.json"
+    path.write_text(smoother.certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
+    found = verify(path)
+    assert not found.refuted
+    assert any("key: self-chosen" in text for text in found.unchecked)
+    assert "used no nonce" in the_finding(verify(path, Noted(nonce=NONCE)))
+
+
+def test_truncated_files(run: Path, tmp_path: Path) -> None:
+    whole = run.read_bytes()
+    for size in (50, 4096, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "run.db").write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="cut short"):
+            verify(tmp_path / "run.db")
+
+
+def test_other_files(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(ValueError, match="holds no run yet"):
+        verify(tmp_path / "empty.db")
+    (tmp_path / "text.db").write_text("this is not a database, but it is long enough to be taken for one " * 9)
+    with pytest.raises(ValueError, match="not a run of soundsmooth"):
+        verify(tmp_path / "text.db")
+    with pytest.raises(ValueError, match="there is no run"):
+        verify(tmp_path / "missing.db")
+    with pytest.raises(ValueError, match="there is no file"):
+        verify(tmp_path / "missing.jsonl")
+    (tmp_path / "none.jsonl").write_text("\n\n")
+    with pytest.raises(ValueError, match="holds no certificate"):
+        verify(tmp_path / "none.jsonl")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="not a text file"):
+        verify(tmp_path / "bytes.json")
+
+
+def test_a_replay_needs_model_data_and_blocks(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs the model and the data"):
+        verify(run, given=Given(replay="5%"))
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(ValueError, match=r"need the run's \.db file"):
+        verify(tmp_path / "a.jsonl", given=given("5%"))
+
+
+# --- what is counted -----------------------------------------------------------------------------------------
+
+
+def test_images_without_a_certificate_are_wrong_answers(tmp_path: Path) -> None:
+    path = issue(tmp_path / "run.db", small_run(), only=2)
+    found = verify(path, given=given("all"))
+    assert not found.refuted
+    assert found.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
+    assert found.confirmed_accuracies()[Fraction(0)] == Fraction(2, 7)
+    assert any("5 of 7 promised images have no certificate" in note for note in found.notes)
+
+
+def test_files_of_records(run: Path, tmp_path: Path) -> None:
+    with Store.read(run) as store:
+        lines = [certificate.to_json() for certificate in store.certificates()]
+    path = tmp_path / "run.jsonl"
+
+    def of(*lines: str) -> Verification:
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return verify(path)
+
+    whole, half = of(*lines), of(*lines[:2], "")
+    assert not whole.refuted
+    assert whole.tally.accuracies() == verify(run).tally.accuracies()
+    assert half.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
+    assert "line 3: a second certificate for image 0" in of(*lines[:2], lines[0]).findings.texts
+    other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
+    assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
+    assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]
+
+
+# --- the set statement (Theorem 5) ---------------------------------------------------------------------------
+
+
+def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
+    """All true votes, all stores and all draws for two certificates of two blocks of one copy: an exact enumeration.
+
+    Over the draw, more than b certificates have fewer true hits than are counted with probability below β. With one b
+    less this fails, so the test can fail.
+    """
+    worst = {0: Fraction(0), 1: Fraction(0)}
+    beta, s = Fraction(2, 5), 2
+    draws = list(combinations(range(4), s))
+    for true, stored in product(product((0, 1), repeat=4), repeat=2):
+        wrong = dict.fromkeys(worst, 0)
+        for draw in draws:
+            urn = [[Block(1, stored[j], true[j] if j in draw else None) for j in (2 * c, 2 * c + 1)] for c in range(2)]
+            b, t = escaped_and_excess(urn, beta)
+            false = sum(least_hits(urn[c], 0, t) > true[2 * c] + true[2 * c + 1] for c in range(2))
+            for less in worst:
+                wrong[less] += false > b - less
+        worst = {less: max(worst[less], Fraction(wrong[less], len(draws))) for less in worst}
+    assert worst[0] < beta <= worst[1]
+
+
+def test_the_set_statement_of_a_large_store() -> None:
+    """1000 certificates of 20 blocks, 5 % drawn and nothing found: all but 134 stand as they are."""
+    terms = Terms(1, 200, Fraction(1, 1000), Fraction(1, 4), "clopper-pearson")
+    urn = [[Block(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
+    escaped, claims = all_but_escaped(urn, terms, Fraction(1, 1000))
+    odds = [Fraction(comb(20_000 - b, 1000), comb(20_000, 1000)) for b in (escaped, escaped + 1)]
+    assert odds[0] >= Fraction(1, 1000) > odds[1]
+    assert escaped == 134
+    assert {claim.error for claim in claims} == {Fraction(1, 1000)}
+    assert len({claim.radius for claim in claims}) == 1
+
+
+# --- the command ---------------------------------------------------------------------------------------------
+
+
+def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
+    """The agency's commands, as docs/audit.md has them."""
+    model, images = embedded.MODELS[Fraction(1, 4)], tmp_path / "data.npz"
+    with np.load(embedded.IMAGES) as held:
+        np.savez(images, x=held["x"][:9], y=held["y"][:9])
+    options = (model, images, "--n", 300, "--skip", 4, "--seed", "hello")
+    promise, run = tmp_path / "promise.txt", tmp_path / "run.db"
+    said = command("commit", *options, "--out", promise)
+    commitment = said.stderr.split()[-1]
+    assert said.stdout == ""
+    assert command("commit", *options).stdout == promise.read_text()
+    command("certify", *options, "--nonce", NONCE, "--commitment", commitment, "--out", run)
+    noted = ("--commitment", commitment, "--nonce", NONCE, "--promise", promise)
+    seen = command("verify", run, *noted).stdout
+    content = seen.split()[2]
+    assert seen.startswith("content hash ")
+    assert "not checked replay" in seen
+    noted = (*noted, "--hash", content, "--model", model, "--data", images)
+    part = command("verify", run, *noted, "--replay", "20%").stdout
+    assert "(i) radius from the replayed blocks alone" in part
+    assert "Only --replay all verifies fully" in " ".join(part.split())
+    full = command("verify", run, *noted, "--replay", "all", "--json")
+    assert full.stderr == f"content hash {content}\n"
+    report = json.loads(full.stdout)
+    assert report["full"]
+    assert not report["refuted"]
+    assert [each["index"] for each in report["replay"]["certificates"]] == [0, 4, 8]
+    wrong = command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
+    assert "this is not the promised model" in wrong
+    assert "REFUSED" in wrong
+
+
+def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "short.db").write_bytes(run.read_bytes()[:5000])
+    cut = command("verify", tmp_path / "short.db", code=2)
+    assert cut.stderr.startswith("error: ")
+    assert "cut short" in cut.stderr
+    assert len(cut.stderr.splitlines()) == 1
+    assert "64 hexadecimal digits" in command("verify", run, "--nonce", "abc", code=2).stderr
+    assert "beta" in command("verify", run, "--beta", "2", code=2).stderr
+    assert "not as the noted" in command("verify", run, "--commitment", "00" * 32, code=1).stdout
