@@ -22,6 +22,14 @@ def grid_of(promise: Promise) -> Grid:
         raise ValueError(f"the promised grid cannot be read: {promise.values['grid']!r} ({error})") from None
 
 
+def shape_of(promise: Promise) -> tuple[int, ...]:
+    """The promised shape of one input: "3 32 32"."""
+    try:
+        return tuple(int(size) for size in promise.values["input shape"].split())
+    except ValueError:
+        raise ValueError(f"the promised shape cannot be read: {promise.values['input shape']!r}") from None
+
+
 def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
     """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
     values, grid = promise.values, grid_of(promise)
@@ -30,6 +38,8 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
     if values["model kind"] == "torch":
         filled |= {"dtype": values["precision"], "channels_last": flags.get("layout") == "channels_last"}
         filled |= {"compile": flags.get("compile", "none")}
+        if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
+            filled |= {"independence": "assumed"}
     k = Fraction(values["margin"]) / grid.q
     chosen = {**filled, **options}
     return Smoother(
@@ -57,6 +67,9 @@ def model_checks(identity: Identity, promise: Promise) -> list[Check]:
     if identity.precision != values["precision"]:
         text = f"this model computes in {identity.precision}, promised was {values['precision']}"
         checks.append(Check("precision", False, text))
+    if (values["independence"] == "proved") != (identity.independence == "proved"):
+        text = f"{identity.independence} here, promised was {values['independence']}"
+        checks.append(Check("independence", False if values["independence"] == "proved" else None, text))
     differ = machine_differences(identity, promise)
     text = f"another kind than promised ({'; '.join(differ)}): near-ties may break differently"
     checks.append(Check("machine", None if differ else True, text if differ else f"{identity.device}, as promised"))

@@ -23,6 +23,7 @@ from .promised import (
     model_checks,
     promised_inputs,
     promised_run,
+    shape_of,
 )
 from .records import read_records
 from .replay import Progress, Replay, replay
@@ -221,7 +222,7 @@ def _replayed(
     promise = held.terms.promise
     inputs = _inputs(result, promise, seen, given)
     made = None if given.model is None else given.model(promise)
-    identity = None if made is None else made.model.identity()
+    identity = None if made is None else made.identity(shape_of(promise))
     result.check(*(_NO_MODEL if identity is None else model_checks(identity, promise)))
     if given.replay is None:
         return None
