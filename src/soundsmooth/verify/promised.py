@@ -17,6 +17,8 @@ def grid_of(promise: Promise) -> Grid:
     """The promised grid: "levels=256 q=255 offset=0"."""
     try:
         held = dict(word.split("=") for word in promise.values["grid"].split(" "))
+        if "e" in held["offset"].lower():  # 1e999999999 would take for ever
+            raise ValueError("write the offset as a quotient")
         return Grid(int(held["levels"]), int(held["q"]), Fraction(held["offset"]))
     except (ValueError, KeyError, ZeroDivisionError) as error:
         raise ValueError(f"the promised grid cannot be read: {promise.values['grid']!r} ({error})") from None
