@@ -232,3 +232,20 @@ def test_radii_that_occur_stop_at_the_largest() -> None:
     chosen = settings(n=100_000)
     assert 0.95 < largest_radius(Fraction(1, 4), chosen) < 0.96
     assert radii_that_occur(Fraction(1, 4), chosen)[-1] == Fraction(3, 4)
+
+
+def with_independence(word: str) -> ss.Certificate:
+    """The record of a promise that says so, consistent in itself."""
+    record = certificate()
+    return replace(record, promise=replace(record.promise, values={**record.promise.values, "independence": word}))
+
+
+@pytest.mark.parametrize("word", ["proved", "measured", "checked", "assumed"])
+def test_how_independence_is_known_is_one_of_four_words(word: str) -> None:
+    record = with_independence(word)
+    assert ss.Certificate.from_json(record.to_json()).independence == word
+
+
+def test_another_word_for_independence_is_refused() -> None:
+    with pytest.raises(ValueError, match="not one that this version makes"):
+        with_independence("hoped").check()

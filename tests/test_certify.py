@@ -303,9 +303,28 @@ def test_kernel_flags_that_change_during_the_run_are_an_error() -> None:
     before = torch.get_num_threads()
     try:
         with pytest.raises(ValueError, match="kernel flags changed"):
-            ss.Smoother(Switcher(), "0.5").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+            ss.Smoother(Switcher(), "0.5", independence="assumed").certify(np.zeros((1, 2, 2), np.uint8), n=200)
     finally:
         torch.set_num_threads(before)
+
+
+def test_of_a_module_that_is_proved_the_graph_runs_and_not_its_python() -> None:
+    """What its forward does besides computing is done once, when the graph is made."""
+    before = torch.get_num_threads()
+    try:
+        record = ss.Smoother(Switcher(), "0.5").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+        assert torch.get_num_threads() > before
+    finally:
+        torch.set_num_threads(before)
+    assert record.promise.values["independence"] == "proved"
+    assert "runs=exported-graph" in record.promise.values["flags"]
+
+
+def test_what_is_not_proved_is_refused_on_demand() -> None:
+    image = np.zeros((1, 2, 2), np.uint8)
+    with pytest.raises(ValueError, match="cannot be proved for this module"):
+        ss.Smoother(Learner(), "0.5", independence="proved").certify(image, n=200)
+    assert ss.Smoother(Switcher(), "0.5", independence="proved").certify(image, n=200).estimation.total == 200
 
 
 def test_reseeding_the_frameworks_generators_changes_nothing() -> None:
@@ -364,7 +383,7 @@ def test_flags_are_checked_after_the_last_batch_too() -> None:
     before = torch.get_num_threads()
     try:
         with pytest.raises(ValueError, match="the model changed"):
-            ss.Smoother(LateSwitcher(), "0.5").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+            ss.Smoother(LateSwitcher(), "0.5", independence="assumed").certify(np.zeros((1, 2, 2), np.uint8), n=200)
     finally:
         torch.set_num_threads(before)
 

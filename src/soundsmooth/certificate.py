@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Verdict, verdict
-from .models.protocol import KINDS
+from .models.protocol import INDEPENDENCE, KINDS
 from .promise import SPEC, Promise
 from .settings import settings
 
@@ -156,7 +156,8 @@ class Certificate:
             raise ValueError("the certificate's seed and nonce must be 32 bytes in hexadecimal, or no nonce")
         if not math.isfinite(self.seconds):
             raise ValueError("the certificate's time is not a number")
-        if (promised["spec"], promised["independence"]) != (SPEC, "assumed") or promised["model kind"] not in KINDS:
+        known = promised["spec"] == SPEC and promised["independence"] in INDEPENDENCE
+        if not known or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
             if str(Fraction(promised[name])) != promised[name]:

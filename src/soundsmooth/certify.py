@@ -160,6 +160,7 @@ def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
         raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:
+        labels = private_copy(labels)  # torch's inference mode leaves labels that cannot be written to
         labels[list(noisy.lost)] = NOBODY
     return Votes(labels, *classes)
 

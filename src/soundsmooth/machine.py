@@ -9,6 +9,7 @@ from functools import cache
 
 ALWAYS = ("soundsmooth", "numpy", "python-flint", "cryptography")
 IF_USED = ("onnx", "onnxruntime", "torch", "triton")
+PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Place:
     precision: str = "float32"
     """float32, bfloat16 or float16."""
     channels_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"a batch is made in {', '.join(PRECISIONS)}, not in {self.precision!r}")
 
 
 def cores() -> int:

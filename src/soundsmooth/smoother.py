@@ -68,8 +68,9 @@ class Smoother:
             independence=independence,
             weights=weights,
         )
-        many = gpus() if base.place is not None and device in (None, "cuda") else 1
-        self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers or many)
+        if workers is None:
+            workers = gpus() if base.place is not None and device in (None, "cuda") else 1
+        self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers)
 
     def certify(
         self,

@@ -201,7 +201,12 @@ HEX = "00" * 32
         (("certify", "--limit", "0"), "limit must be at least 1"),
         (("certify", "--skip", "0"), "skip must be at least 1"),
         (("certify", "--layout", "hw"), "layout must be one of"),
-        (("certify", "--independence", "proved"), "cannot be proved"),
+        (("certify", "--independence", "hoped"), "independence must be"),
+        (("inspect", "missing.onnx"), "there is no model file"),
+        (("inspect", "torch.nn:Flatten"), "--shape 3,32,32"),
+        (("inspect", "torch.nn:Flatten", "--shape", "3,x"), "the shape is integers"),
+        (("inspect", "builtins:dict"), "no torch.nn.Module"),
+        (("inspect", str(model()), "--shape", "1,28,28"), "leave --shape"),
         (("certify", "--config", "none.toml"), "there is no configuration file"),
         (("certify", "model.pt", "data.npz"), "never loaded"),
         (("certify", "missing.onnx", "data.npz"), "there is no model file"),
@@ -346,3 +351,37 @@ def test_a_terminal_without_our_letters_is_no_reason_to_crash() -> None:
 def test_large_sigma_warns(data: Path) -> None:
     done = run("certify", model(), data, "--n", 100, "--limit", 1, "--sigma", 5)
     assert "warning: sigma = 5 is very large" in done.stderr
+
+
+def mixing_model(folder: Path) -> Path:
+    """The embedded model with a softmax over the rows of a batch behind it."""
+    import onnx
+
+    mixing = onnx.load(model())
+    name = mixing.graph.output[0].name
+    mixing.graph.node.append(onnx.helper.make_node("Softmax", [name], ["mixed"], axis=0))
+    mixing.graph.output[0].name = "mixed"
+    onnx.save(mixing, folder / "mixing.onnx")
+    return folder / "mixing.onnx"
+
+
+def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
+    assert "proved" in run("inspect", model()).stdout
+    found = json.loads(run("inspect", model(), "--json").stdout)
+    assert found["proved"] is True
+    assert found["nodes"] == sum(found["operators"].values()) > 0
+    mixing = mixing_model(tmp_path)
+    text = run("inspect", mixing, code=1).stdout
+    assert "not proved" in text
+    assert "Softmax 'mixed'" in text
+    assert json.loads(run("inspect", mixing, "--json", code=1).stdout)["proved"] is False
+    assert "proved" in run("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
+
+
+def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_path: Path) -> None:
+    assert "Independence of rows and calls: proved" in run("certify", model(), data, *SMALL, "--require-proof").stdout
+    mixing = mixing_model(tmp_path)
+    assert "Independence of rows and calls: assumed" in run("certify", mixing, data, *SMALL).stdout
+    assert "cannot be proved for this graph: Softmax" in error_of("certify", mixing, data, *SMALL, "--require-proof")
+    (tmp_path / "c.toml").write_text("require-proof = true")
+    assert "cannot be proved" in error_of("certify", mixing, data, *SMALL, "--config", tmp_path / "c.toml")

@@ -204,6 +204,15 @@ def test_options_that_a_file_fixes_are_refused(tmp_path: Path) -> None:
         model_of(path, device="tpu")
 
 
-def test_proof_is_refused_for_now(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be proved"):
-        model_of(saved(linear_graph(), tmp_path), independence="proved")
+def test_a_graph_is_proved_or_refused(tmp_path: Path) -> None:
+    """A graph whose rows are independent is proved without being asked; one with a softmax over rows is refused."""
+    path = saved(linear_graph(), tmp_path)
+    assert model_of(path).identity().independence == "proved"
+    assert model_of(path, independence="proved").identity().independence == "proved"
+    mixing = linear_graph()
+    mixing.graph.node[1].output[0] = "product"
+    mixing.graph.node.append(helper.make_node("Softmax", ["product"], ["scores"], axis=0))
+    path = saved(mixing, tmp_path, "mixing.onnx")
+    assert model_of(path).identity().independence == "assumed"
+    with pytest.raises(ValueError, match="cannot be proved for this graph: Softmax 'scores'"):
+        model_of(path, independence="proved")

@@ -115,8 +115,8 @@ def test_options_of_torch() -> None:
     assert isinstance(model_of(Linear()), TorchModel)
     with pytest.raises(ValueError, match="dtype must be"):
         model_of(Linear(), dtype="int4")
-    with pytest.raises(ValueError, match="cannot be proved"):
-        model_of(Linear(), independence="proved")
+    with pytest.raises(ValueError, match="independence must be"):
+        model_of(Linear(), independence="hoped")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has the device")

@@ -45,7 +45,7 @@ def run_certify(choices: Choices) -> None:
         images = inputs(choices, smooth.smoothing.law.grid)
         check_commitment(
             choices.get("commitment"),
-            lambda: promise_of(smooth.smoothing, smooth.smoothing.model.identity(), images, chosen, hidden),
+            lambda: promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden),
         )
         bar = progress_bar()
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
@@ -98,7 +98,8 @@ def print_promise(choices: Choices, out: Path | None = None) -> None:
         )
     chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
     smoothing = smoother(choices).smoothing
-    promise = promise_of(smoothing, smoothing.model.identity(), inputs(choices, smoothing.law.grid), chosen, hidden)
+    images = inputs(choices, smoothing.law.grid)
+    promise = promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)
@@ -109,14 +110,14 @@ def print_promise(choices: Choices, out: Path | None = None) -> None:
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
-    """The command for the full run, and how long it would take at the speed just seen."""
+    """The command for the full run, which may be interrupted, and how long it would take at the speed just seen."""
     copies = 100_000
     seconds = sum(record.seconds for record in done) / len(done) / (chosen.n0 + chosen.n) * (100 + copies) * ALL_IMAGES
     console.print(
         f"\nAll {ALL_IMAGES} embedded images with {copies} copies each (about {seconds / 3600:.1f} h at this speed):",
         highlight=False,
     )
-    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.jsonl"
+    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {copies} --out fashion.db"
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 

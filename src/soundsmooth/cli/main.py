@@ -71,6 +71,7 @@ def certify(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
+    require_proof: o.RequireProof = None,
     out: o.CertifyOut = None,
     no_votes: o.NoVotes = None,
     config: o.Config = None,
@@ -112,6 +113,7 @@ def commit(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
+    require_proof: o.RequireProof = None,
     out: o.PromiseOut = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
@@ -181,6 +183,7 @@ def predict(
     layout: o.Layout = None,
     weights: o.Weights = None,
     independence: o.Independence = None,
+    require_proof: o.RequireProof = None,
     out: o.Out = None,
     config: o.Config = None,
     alias_n: o.AliasN = None,
@@ -191,6 +194,20 @@ def predict(
     from .predict import run_predict
 
     run_predict(_choices(dict(locals())))
+
+
+@app.command("inspect")
+def inspect_(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx file, or package.module:factory.")],
+    shape: Annotated[str | None, typer.Option(help="The shape of one input, for a torch module: 3,32,32.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Rows, if a torch module cannot take any number of them.")] = 100,
+    weights: Annotated[Path | None, typer.Option(help="A .safetensors file for package.module:factory.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Prove that every output row of a model is the same function of its own input row; exit 1 if it cannot be."""
+    from .inspect import run_inspect
+
+    raise typer.Exit(run_inspect(model, shape, batch_size, weights, json_))
 
 
 @app.command()

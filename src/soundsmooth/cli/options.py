@@ -78,6 +78,10 @@ Workers = Annotated[
     int | None, _option("Copies of the model that work side by side.", panel=_MODEL, default="one per GPU")
 ]
 Independence = Annotated[str | None, _option("auto, or proved (refuse what is not).", panel=_MODEL, default="auto")]
+RequireProof = Annotated[
+    bool | None,
+    _option("Refuse a model whose rows are not proved to be independent.", "--require-proof", panel=_MODEL),
+]
 Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
 CertifyOut = Annotated[
     Path | None,
@@ -152,18 +156,18 @@ TEXTS = {
     "compile",
     "out",
 }
+TRUTHS = {"channels_last", "require_proof", "no_votes"}
 #: One file may serve commit, certify and predict: each takes what it needs.
-SWITCHES = {"channels_last", "no_votes"}
-KNOWN = INTEGERS | NUMBERS | TEXTS | SWITCHES | {"commitment"}
+KNOWN = INTEGERS | NUMBERS | TEXTS | TRUTHS | {"commitment"}
 
 
 def _check_type(what: str, name: str, value: object) -> None:
     if name in INTEGERS and (isinstance(value, bool) or not isinstance(value, int)):
         raise ValueError(f"{what} must be an integer, not {value!r}")
-    if name in SWITCHES and not isinstance(value, bool):
+    if name in TRUTHS and not isinstance(value, bool):
         raise ValueError(f"{what} must be true or false, not {value!r}")
     plain = (str, int, float) if name in NUMBERS else str
-    if name not in INTEGERS | SWITCHES and not isinstance(value, plain):
+    if name not in INTEGERS | TRUTHS and not isinstance(value, plain):
         raise ValueError(f"{what} must be a plain value in quotes, not {value!r}")
 
 

@@ -1,6 +1,7 @@
 """`soundsmooth certify --out run.db`, and `soundsmooth runs`: runs that can be interrupted, looked at and exported."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -44,7 +45,8 @@ def certify_into_run(choices: Choices) -> None:
             show_head(bar.console, smooth, images, chosen)
             _show_before(bar.console, store)
             bar.advance(task, store.copies_voted())
-            _certify(certify_into(store, run, lambda done: bar.advance(task, done)), store, bar)
+            with closing(certify_into(store, run, lambda done: bar.advance(task, done))) as issued:
+                _certify(issued, store, bar)
         show_summary(bar.console, store)
         _say(bar.console, f"\nkept in {path}")
         if store.progress().failed:

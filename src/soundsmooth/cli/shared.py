@@ -42,7 +42,8 @@ def smoother(choices: Choices) -> Smoother:
     model = choices.get("model")
     if model is None:
         model = embedded.model_for(positive(sigma, "sigma"))
-    return Smoother(model, sigma, **choices.only_given(*FOR_THE_SMOOTHER))
+    proof = {"independence": "proved"} if choices.get("require_proof") else {}
+    return Smoother(model, sigma, **(choices.only_given(*FOR_THE_SMOOTHER) | proof))
 
 
 def inputs(choices: Choices, grid: Grid) -> Inputs:

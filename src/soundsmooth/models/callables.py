@@ -33,6 +33,9 @@ class CallableModel:
     def identity(self) -> Identity:
         return self._identity
 
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        pass
+
     def changes(self) -> Callable[[], bool]:
         return lambda: False  # of a function, only what was there at first can be seen
 

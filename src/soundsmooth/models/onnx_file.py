@@ -1,7 +1,7 @@
 """An ONNX file through onnxruntime, as a model.
 
 The file is untrusted input. It is data, not code: what it names outside its own folder is refused, and what
-was hashed is what runs, because the session is made from the very bytes that went into the digest.
+was hashed is what runs, because the sessions are made from the very bytes that went into the digest.
 """
 
 import hashlib
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import Place, cores
-from .protocol import Identity, Votes, check_independence, first_line, votes
+from .onnx_session import inspected_session
+from .protocol import Identity, Votes, check_independence_word, first_line, votes
 
 if TYPE_CHECKING:
     import onnx
@@ -24,18 +25,24 @@ MOST_BYTES = (1 << 31) - 1
 
 
 class OnnxModel:
-    """A graph with one float input [batch, …] and scores [batch, classes] as its first output."""
+    """A graph with one float input [batch, …] and scores [batch, classes] as its first output.
+
+    `report` says whether rows are proved to be independent, for the very graph that runs.
+    """
 
     place: Place | None = None
 
     def __init__(
         self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
     ) -> None:
-        check_independence(independence, "an ONNX graph by this version")
+        check_independence_word(independence)
         self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         graph, self._sha256 = read_model(Path(path))
-        self._session = _session(graph, self._device, number, self._threads)
+        inspected = inspected_session(graph, self._device, number, self._threads)
+        self._session, self.report = inspected.session, inspected.report
+        if independence == "proved" and not self.report.proved:
+            raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
         self._input, shape = _only_input(self._session)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
@@ -43,10 +50,14 @@ class OnnxModel:
             raise ValueError("the model has no output")
         self._output = self._session.get_outputs()[0].name
         provider = self._session.get_providers()[0]
-        self._flags = {"optimization": "all", "provider": provider, "threads": str(self._threads)}
+        self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
-        return Identity("onnx", self._sha256, device=self._device, flags=self.flags())
+        independence = "proved" if self.report.proved else "assumed"
+        return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
+
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        pass
 
     def changes(self) -> Callable[[], bool]:
         return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
@@ -143,28 +154,6 @@ def _tensors(message: Any) -> "list[onnx.TensorProto]":
 
 def _repeated(value: Any) -> bool:
     return hasattr(value, "__len__") and not hasattr(value, "ListFields")
-
-
-def _session(graph: bytes, device: str, number: str, threads: int) -> Any:
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    wanted = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}.get(device)
-    if wanted not in onnxruntime.get_available_providers():
-        there = ", ".join(onnxruntime.get_available_providers())
-        raise ValueError(
-            f"this onnxruntime cannot run on {device!r}, it has {there}; for cuda: pip install onnxruntime-gpu"
-        )
-    try:
-        return onnxruntime.InferenceSession(
-            graph, options, providers=[(wanted, {"device_id": number} if number else {})]
-        )
-    except Exception as error:  # onnxruntime's exceptions share no public base class
-        raise ValueError(f"onnxruntime cannot load the model: {first_line(error)}") from error
 
 
 def _only_input(session: Any) -> tuple[str, tuple[int | None, ...]]:

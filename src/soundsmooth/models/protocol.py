@@ -12,6 +12,9 @@ from ..machine import Place
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
 KINDS = ("onnx", "torch", "callable")
+#: How it is known that rows are independent, best first: by a proof on the graph that runs, by voting rows again alone,
+#: by permuted and split batches, not at all.
+INDEPENDENCE = ("proved", "measured", "checked", "assumed")
 
 
 class Votes(NamedTuple):
@@ -51,6 +54,9 @@ class Model(Protocol):
 
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
+
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        """Get ready for inputs of this shape, before the identity is promised: prove what can be proved."""
 
     def changes(self) -> Callable[[], bool]:
         """Look, after every input, whether `identity` has changed since the beginning; the answer may come later."""
@@ -96,10 +102,15 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def check_independence_word(independence: str) -> None:
+    """A ValueError for a demand that does not exist."""
+    if independence not in ("auto", "proved", "assumed"):
+        raise ValueError(f'independence must be "auto", "proved" or "assumed", not {independence!r}')
+
+
 def check_independence(independence: str, what: str) -> None:
     """`"proved"` refuses what cannot be proved: rows that do not see each other, calls without memory."""
-    if independence not in ("auto", "proved"):
-        raise ValueError(f'independence must be "auto" or "proved", not {independence!r}')
+    check_independence_word(independence)
     if independence == "proved":
         raise ValueError(
             f"independence cannot be proved for {what}: that its rows do not see each other and that it keeps no "

@@ -9,7 +9,8 @@ from ..arrays import Fetched, concatenate
 from ..machine import Place
 from .callables import code_digest
 from .compiled import forward_of
-from .protocol import NOBODY, Identity, Votes, check_independence, check_scores, first_line
+from .independence import export_and_inspect
+from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -48,11 +49,13 @@ class TorchModel:
 
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
-        check_independence(independence, "a torch module")
+        check_independence_word(independence)
+        self._demand, self._independence = independence, "assumed"
+        self._prepared: tuple[int, ...] | None = None
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _numbered(_device_named(device) if device else _device_of(module))
+        self._device = _numbered(_device_of(module) if device is None else _device_named(device))
         self._channels_last = channels_last
         try:
             private = copy.deepcopy(module)
@@ -71,6 +74,7 @@ class TorchModel:
         self._compilation = compilation
         self.forward = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
+        self._check_weights()
         kinds = {type(part) for part in self._module.modules()}
         self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
         self._sha256 = self._digest()
@@ -90,7 +94,25 @@ class TorchModel:
             precision=self._precision,
             device=self._device_kind(),
             flags=self.flags(),
+            independence=self._independence,
         )
+
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        """Export the module; if its graph is proved to keep rows apart, the graph votes from now on, not the module.
+
+        `independence="assumed"` leaves the module as it is.
+        """
+        if self._prepared == shape or self._demand == "assumed":
+            return
+        example = self._batch(self._torch.zeros((2, *shape)))
+        runs, report = export_and_inspect(self._module, example)
+        proved = report.proved and report.batch is None
+        if self._demand == "proved" and not proved:
+            why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
+            raise ValueError(f"independence cannot be proved for this module: {why}")
+        self._independence = "proved" if proved else "assumed"
+        self.forward = forward_of(runs if proved else self._module, self._compilation, self._device.type)
+        self._prepared = shape
 
     def changes(self) -> Callable[[], bool]:
         seen = self._weights.compare()
@@ -99,7 +121,14 @@ class TorchModel:
     def replica(self, number: int) -> "TorchModel":
         """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
         device = f"cuda:{number}" if self._device.type == "cuda" else str(self._device)
-        other = TorchModel(self._module, device, self._precision, self._channels_last, compilation=self._compilation)
+        other = TorchModel(
+            self._module,
+            device,
+            self._precision,
+            self._channels_last,
+            independence=self._demand,
+            compilation=self._compilation,
+        )
         if other.identity() != self.identity():
             raise ValueError(
                 f"{other.identity().device} and {self.identity().device} are different kinds of device; "
@@ -118,18 +147,18 @@ class TorchModel:
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
             labels = torch.where(scores.isnan().any(dim=1), NOBODY, labels)
-        return Votes(labels if self._device.type == "cuda" else labels.numpy(), scores.shape[1])
+        return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), scores.shape[1])
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
         if self._device.type != "cuda":
             return wanted
-        parts = 1
-        while not self._fits((-(-wanted // parts), *shape)):
-            parts *= 2
-            if parts > wanted:
+        batch = wanted
+        while not self._fits((batch, *shape)):
+            if batch == 1:
                 raise ValueError(f"not even one input of shape {list(shape)} fits into the memory of {self._device}")
-        return -(-wanted // parts)
+            batch = -(-batch // 2)
+        return batch
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         torch = self._torch
@@ -140,7 +169,7 @@ class TorchModel:
                     torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
                     for _ in range(2)
                 ]
-                self._module(batches[0])
+                self.forward(batches[0])
                 torch.cuda.synchronize(self._device)
                 return True
         except torch.cuda.OutOfMemoryError:
@@ -162,7 +191,12 @@ class TorchModel:
     def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
         try:
             return self.forward(batch)  # type: ignore[no-any-return]
-        except RuntimeError as error:  # wrong shapes, no memory; never tried again with other noise
+        except self._torch.cuda.OutOfMemoryError as error:
+            raise ValueError(
+                f"{self._device} has no memory for a batch of shape {list(batch.shape)}; its size is fixed by the "
+                "promise: begin another run with a smaller --batch-size"
+            ) from error
+        except RuntimeError as error:  # wrong shapes and the like; never tried again with other noise
             shape, reason = list(batch.shape), first_line(error)
             raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
 
@@ -173,6 +207,11 @@ class TorchModel:
                 raise ValueError(
                     f"the layer {name!r} normalises over the batch, so rows see each other; this is refused"
                 )
+
+    def _check_weights(self) -> None:
+        """A module made on torch's device `meta` has shapes and no numbers."""
+        if any(tensor.is_meta for tensor in [*self._module.parameters(), *self._module.buffers()]):
+            raise ValueError("the module has no weights: they are on torch's device meta, which holds no numbers")
 
     def _check_eval(self) -> None:
         """The model may not leave evaluation mode, not even from inside its own forward."""
@@ -199,6 +238,7 @@ class TorchModel:
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
+            "runs": "exported-graph" if self._independence == "proved" else "module",
             "threads": str(self._torch.get_num_threads()),
             "matmul": self._torch.get_float32_matmul_precision(),
             "cudnn.tf32": str(backends.cudnn.allow_tf32),
@@ -212,7 +252,7 @@ class TorchModel:
 
 
 class Snapshot:
-    """All parameters and buffers of a module as they were, to be compared with what they are, bit for bit.
+    """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit.
 
     Hashing them would keep a GPU waiting. This compares them where they are and is as exact; a tensor that was
     replaced by another one counts as changed.
@@ -220,12 +260,12 @@ class Snapshot:
 
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
-        self._at = self._addresses()
+        self._outside = self._look()
         self._bits = self._read()
 
     def compare(self) -> Callable[[], bool]:
         """Look now, and say later whether something has changed."""
-        if self._addresses() != self._at:
+        if self._look() != self._outside:
             return lambda: True
         answers = [Fetched((now != then).any().reshape(1)) for now, then in zip(self._read(), self._bits, strict=True)]
         return lambda: any(any(answer.get()) for answer in answers)
@@ -234,15 +274,18 @@ class Snapshot:
         yield from self._module.parameters()
         yield from self._module.buffers()
 
-    def _addresses(self) -> list[tuple[int, int]]:
-        return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors()]
+    def _look(self) -> tuple[object, ...]:
+        """The architecture, and what each tensor is called, where it lies and how it is read."""
+        named = [*self._module.named_parameters(), *self._module.named_buffers()]
+        places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
+        return repr(self._module), places
 
     def _read(self) -> list[Any]:
         """One long array for each size of a number, since many small comparisons would take many launches."""
         sizes: dict[Any, list[Any]] = {}
         for tensor in self._tensors():
             flat = _flat(tensor)
-            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.numpy())
+            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.cpu().numpy())
         return [concatenate(parts) for parts in sizes.values()]
 
 

@@ -57,12 +57,14 @@ class GpuSampler:
 
         Guarantee: the one of the class; values in [−reach, reach].
         """
+        check_room(first, copies, dimension)
         out = self._torch.empty((copies, dimension), dtype=self._torch.int16, device=self._device)
         zero = np.zeros(dimension, np.int16)
         doubt = self._fill(out, self._plain, 1, bits, zero, first, copies)
         if doubt is None or (sure and bool(doubt.item())):
             exact = self._cpu.noise(bits, first, copies, dimension)
-            return Noise(self._upload(exact.levels), exact.lost)
+            inside = np.maximum(exact.levels, -self.law.reach)  # OPEN would lead `add` out of its table
+            return Noise(self._upload(inside.astype(np.int16)), exact.lost)
         return Noise(out, (), None if sure else doubt)
 
     def noisy(self, bits: Keystream, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
@@ -70,6 +72,7 @@ class GpuSampler:
 
         Guarantee: the one of the class, in memory of its own that nothing else refers to.
         """
+        check_room(first, copies, x.size)
         out = self._empty(copies, x.shape)
         doubt = self._fill(out, self._values, self._channels(x.shape), bits, x, first, copies)
         if doubt is None or (sure and bool(doubt.item())):
@@ -94,6 +97,11 @@ class GpuSampler:
             )  # fmt: skip
         return Noisy(out, noise.lost, noise.doubt)
 
+    def try_out(self) -> None:
+        """Run the smallest kernel once: an exception here, and not in the middle of a run, if Triton cannot."""
+        noise = Noise(self._torch.zeros((1, 16), dtype=self._torch.int16, device=self._device), ())
+        self.add(noise, np.zeros((16,), np.int16))
+
     def check_memory(self, needed: int, what: str, advice: str) -> None:
         """A ValueError for what does not fit into the GPU's free memory (what torch holds in reserve included)."""
         if self._device.type != "cuda":
@@ -106,7 +114,6 @@ class GpuSampler:
         self, out: Any, values: Any, channels: int, bits: Keystream, x: Levels, first: int, copies: int
     ) -> "torch.Tensor | None":
         """Write values[x + noise] into `out`; returns the flag, or None for what the kernel cannot do."""
-        check_room(first, copies, x.size)
         torch, total, element = self._torch, copies * x.size, first * x.size
         if element // CHUNK != (element + total - 1) // CHUNK:
             return None
@@ -229,8 +236,12 @@ def sampler_at(law: Law, place: Place | None, threads: int | None = None) -> tup
     if place is None:
         return Sampler(law, threads), "cpu"
     try:
-        return GpuSampler(law, place, threads), "gpu"
+        sampler = GpuSampler(law, place, threads)
+        sampler.try_out()
+        return sampler, "gpu"
     except ImportError:
         return Sampler(law, threads), "cpu, because Triton is not installed (pip install triton)"
     except CrowdedError as error:
         return Sampler(law, threads), f"cpu, because {error}"
+    except Exception as error:  # Triton compiles with what it finds on the machine: anything can happen
+        return Sampler(law, threads), f"cpu, because Triton does not run here: {(str(error).splitlines() or [''])[0]}"

@@ -1,8 +1,8 @@
 """The Triton kernels: keystream → noise → + x → clamp → value, in one pass over the output.
 
 Everything here is integers until the last step, a lookup in a table of values, so that nothing depends on how a GPU
-rounds. (The one float names a bucket, and any monotone rounding would do: see `log_guide`.) The same source runs under
-Triton's interpreter (TRITON_INTERPRET=1) on a machine without a GPU.
+rounds. (The one float names a bucket, by a conversion and an addition that IEEE 754 fixes: see `log_guide`.) The same
+source runs under Triton's interpreter (TRITON_INTERPRET=1) on a machine without a GPU.
 
 A thread makes a whole ChaCha20 block, 16 elements, and stores them packed in 64-bit words. With the channels last in
 memory it makes the same 16 positions of every channel, which lie side by side there.

@@ -5,8 +5,9 @@ of the float32 s + ½ name. (For s ≥ 0 that is u + ½, for the others minus th
 the same buckets.) Buckets are narrow in the tails, where breakpoints crowd, and wide in the middle, where they are
 sparse, so that none holds two different breakpoints, and a comparison with the one it may hold settles u.
 
-How s + ½ is rounded never matters. Within each half the bucket is some monotone function of u, and that alone makes
-the table right: a breakpoint's word in another bucket lies on the same side of every u of this one.
+How s + ½ is rounded does not matter, as long as all round alike (and they do: to the nearest, as IEEE 754 has it).
+Within each half the bucket is some monotone function of u, and that alone makes the table right: a breakpoint's word in
+another bucket lies on the same side of every u of this one.
 """
 
 from collections.abc import Sequence

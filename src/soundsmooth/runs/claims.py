@@ -132,6 +132,9 @@ class Claims:
     def release(self, place: int) -> None:
         self.store.db.execute("DELETE FROM claims WHERE place = ? AND owner = ?", place, self.owner.id)
 
+    def release_all(self) -> None:
+        self.store.db.execute("DELETE FROM claims WHERE owner = ?", self.owner.id)
+
     def _drop_the_dead(self) -> None:
         now = self.pace.now()
         others = "SELECT id, machine, boot, pid, started, beat FROM owners WHERE id != ?"

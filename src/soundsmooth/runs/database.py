@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..models.protocol import first_line
+
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.
 APPLICATION = int.from_bytes(b"SSmo")
 VERSION = 1
@@ -44,7 +46,10 @@ class Database:
 
     def _make_durable(self) -> None:
         """Write-ahead log, and an fsync of it in every transaction before it counts as committed."""
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1"):
+        (mode,) = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StoreError(f"{str(self.path)!r} must lie on a disk of this machine, not in a network folder")
+        for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1"):
             self._connection.execute(f"PRAGMA {setting}")
 
     def _check_format(self) -> bool:
@@ -88,7 +93,8 @@ class Database:
     def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Row by row: what is not asked for is not read."""
         with self._plainly():
-            yield from self._connection.execute(statement, values)
+            for row in self._connection.execute(statement, values):  # noqa: UP028  (not closed with the generator)
+                yield row
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -162,15 +168,16 @@ def _log(path: Path) -> Path:
 
 def _line(path: Path, error: sqlite3.Error) -> str:
     """What went wrong, and what it means for the run."""
+    reason = first_line(error)
     name, kept = getattr(error, "sqlite_errorname", ""), "what was finished is kept, and the same command continues"
     if name.startswith("SQLITE_FULL"):
         return f"the disk is full: {str(path)!r} could not be written; {kept} once there is room"
     if name.startswith("SQLITE_IOERR"):
-        return f"{str(path)!r} could not be read or written ({error}); {kept} once the disk works"
+        return f"{str(path)!r} could not be read or written ({reason}); {kept} once the disk works"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return f"another program has locked {str(path)!r} for more than {BUSY_SECONDS} seconds; {kept}"
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return f"{str(path)!r} is damaged: {error}"
+        return f"{str(path)!r} is damaged: {reason}"
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return f"{str(path)!r} cannot be opened or written to: {error}"
-    return f"{str(path)!r} is damaged, or not a run of this version: {error}"
+        return f"{str(path)!r} cannot be opened or written to: {reason}"
+    return f"{str(path)!r} is damaged, or not a run of this version: {reason}"

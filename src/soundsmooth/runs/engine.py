@@ -91,6 +91,12 @@ class Smoothing:
             self._chosen[at] = self.model.largest_batch(shape, min(n, GPU_BATCH)) if on_gpu else CPU_BATCH
         return self._chosen[at]
 
+    def identity(self, shape: tuple[int, ...]) -> Identity:
+        """What is promised of the model, after it got ready for inputs of this shape."""
+        for worker in self.workers:
+            worker.model.prepare(shape)
+        return self.model.identity()
+
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Refuse, before the first draw, what cannot work."""
         if self.model.shape is not None and self.model.shape != shape:
@@ -170,9 +176,11 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
     if settings.noise == "shared":
         check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
-    identity = smoothing.model.identity()
+    identity = smoothing.identity(inputs.shape)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    return Run(smoothing, identity, inputs, settings, secret, promise, environment() | {"noise": smoothing.made})
+    return Run(
+        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
+    )
 
 
 @dataclass(frozen=True)

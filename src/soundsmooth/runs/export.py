@@ -40,7 +40,7 @@ def records(store: Store) -> Iterator[Certificate | Failure]:
 
 
 def _write_lines(store: Store, to: Path) -> int:
-    return _write_text(to, (certificate.to_json() for certificate in store.certificates()))
+    return _write_text(to, store.lines())
 
 
 def _write_tsv(store: Store, to: Path) -> int:

@@ -6,7 +6,8 @@ comes back: block by block, and with an image's last block its certificate.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,7 +46,7 @@ def open_store(path: Path, run: Run, votes: bool = True) -> Store:
 
 def certify_into(
     store: Store, run: Run, advance: Advance = lambda _: None, pace: Pace | None = None
-) -> Iterator[Certificate | Failure]:
+) -> Generator[Certificate | Failure, None, None]:
     """Finish the run. What this process issues is yielded as soon as it is stored; a Failure for what it gives up.
 
     Guarantee: the certificates are those of `certify_inputs` under the same promise and secret, timings aside,
@@ -71,6 +72,9 @@ class _Outcome(NamedTuple):
     seconds: float
 
 
+_Outcomes = Generator[_Outcome, None, None]
+
+
 @dataclass
 class _Clerk:
     """Hands out and writes down."""
@@ -81,20 +85,24 @@ class _Clerk:
     advance: Advance
     _failed: set[int] = field(default_factory=set)
     _guesses: dict[int, int] = field(default_factory=dict)
+    _classes: int | None = None
     _anything: bool = False
     """Whether any block has been voted by this process."""
 
     def finish(self) -> Iterator[Certificate | Failure]:
         while self.store.has_open_images():
-            for outcome in self._outcomes():
-                issued = self._write(outcome)
-                if issued is not None:
-                    yield issued
+            self._failed.clear()
+            with closing(self._outcomes()) as outcomes:  # so that no thread works on when writing fails
+                for outcome in outcomes:
+                    issued = self._write(outcome)
+                    if issued is not None:
+                        yield issued
+            self.claims.release_all()  # of what failed here and was opened again by another process
             if self.store.has_open_images():  # others are at work on the rest; if they die, it is ours
                 self.claims.pace.sleep(self.claims.pace.look)
                 self.claims.beat()
 
-    def _outcomes(self) -> Iterator[_Outcome]:
+    def _outcomes(self) -> _Outcomes:
         workers = self.run.smoothing.workers
         if self.run.settings.noise == "batchwise":
             return _Voter(self.run, workers[0], self._kept()).vote(self._batch_by_batch())
@@ -145,10 +153,13 @@ class _Clerk:
 
     def _add(self, place: int, block: VoteBlock, votes: BlockVotes, seconds: float) -> None:
         self._anything = True
+        self._classes = self._classes or self.store.classes() or votes.classes
+        if votes.classes != self._classes:
+            raise ModelChangedError(f"the model had {self._classes} classes and now has {votes.classes}")
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = votes.hits(self._guess(place))
-        self.store.add_block(place, block, votes.counts, hits, seconds)
+        self.store.add_block(place, block, votes.counts, hits, seconds, self.run.environment)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
@@ -163,6 +174,8 @@ class _Clerk:
         seconds = sum(stored.seconds for stored in self.store.blocks(place))
         certificate = self.run.record(place, found, counts0, counts, seconds)
         self.store.add_certificate(place, certificate)
+        if self.store.environments(place) > 1:
+            self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
         self.claims.release(place)
         return certificate
@@ -193,7 +206,7 @@ class _Voter:
         self._noise, self._voting = run.noise(worker, keep), run.voting(worker)
         self._finished = time.perf_counter()
 
-    def vote(self, tasks: Iterable[_Task]) -> Iterator[_Outcome]:
+    def vote(self, tasks: Iterable[_Task]) -> _Outcomes:
         """An outcome for each task, in order; after a failure, none for the rest of that image."""
         ahead = look_ahead(self._worker)
         begun: deque[_Begun] = deque()
@@ -256,7 +269,7 @@ class _Hungry(NamedTuple):
     inbox: "SimpleQueue[list[_Task] | None]"
 
 
-def _side_by_side(run: Run, images: Iterator[list[_Task]]) -> Iterator[_Outcome]:
+def _side_by_side(run: Run, images: Iterator[list[_Task]]) -> _Outcomes:
     """All workers at once, each with images of its own, in threads that never touch the store."""
     results: SimpleQueue[_Outcome | _Hungry | BaseException | None] = SimpleQueue()
     stop = Event()

@@ -6,7 +6,7 @@ block wins: whoever votes on it again may confirm it, and a different result is 
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,13 +40,14 @@ CREATE TABLE images (
 CREATE INDEX open_images ON images (attempts, place) WHERE state = 0;
 CREATE INDEX failed_images ON images (place) WHERE state = 2;
 CREATE TABLE blocks (
-    place   INTEGER NOT NULL REFERENCES images,
-    purpose INTEGER NOT NULL,            -- 0 selection, 1 estimation
-    first   INTEGER NOT NULL,            -- the number of its first noisy copy
-    count   INTEGER NOT NULL,            -- of copies
-    votes   TEXT NOT NULL,               -- how many for whom
-    hits    BLOB,                        -- a bit for each copy, compressed, or NULL: selection, or left out
-    seconds REAL NOT NULL,
+    place       INTEGER NOT NULL REFERENCES images,
+    purpose     INTEGER NOT NULL,        -- 0 selection, 1 estimation
+    first       INTEGER NOT NULL,        -- the number of its first noisy copy
+    count       INTEGER NOT NULL,        -- of copies
+    votes       TEXT NOT NULL,           -- how many for whom
+    hits        BLOB,                    -- a bit for each copy, compressed, or NULL: selection, or left out
+    environment INTEGER NOT NULL REFERENCES environments,
+    seconds     REAL NOT NULL,
     PRIMARY KEY (place, purpose, first)
 );
 CREATE TABLE certificates (
@@ -269,13 +270,22 @@ class Store:
         there: int = self.db.one("SELECT COUNT(*) FROM blocks WHERE place = ?", place)
         return there == len(self.all_blocks)
 
-    def add_block(self, place: int, block: VoteBlock, counts: Counts, hits: bytes | None, seconds: float) -> bool:
+    def add_block(
+        self,
+        place: int,
+        block: VoteBlock,
+        counts: Counts,
+        hits: bytes | None,
+        seconds: float,
+        environment: Mapping[str, str],
+    ) -> bool:
         """Store a block, unless it is there: the first one wins. Another result for it is recorded as a finding."""
         votes, hits = _votes(counts), hits if self.terms.votes else None
         with self.transaction():
             added = self.db.execute(
-                "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                place, int(block.purpose), block.first, block.count, votes, hits, seconds,
+                "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                place, int(block.purpose), block.first, block.count, votes, hits,
+                self._environment(environment), seconds,
             ).rowcount  # fmt: skip
             if not added:
                 self._compare(place, block, votes, hits)
@@ -308,32 +318,45 @@ class Store:
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 
+    def classes(self) -> int | None:
+        """How many classes the model has, once a block is stored."""
+        votes = self.db.one("SELECT votes FROM blocks LIMIT 1")
+        return None if votes is None else len(_counts(votes).classes)
+
     def copies_voted(self) -> int:
-        """How many noisy copies have voted so far."""
-        return self.db.one("SELECT COALESCE(SUM(count), 0) FROM blocks")  # type: ignore[no-any-return]
+        """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
+        begun: int = self.db.one(
+            "SELECT COALESCE(SUM(count), 0) FROM blocks WHERE place IN "
+            "(SELECT place FROM images WHERE state = 0 UNION ALL SELECT place FROM images WHERE state = 2)"
+        )
+        return begun + self.progress().finished * sum(block.count for block in self.all_blocks)
 
     # Certificates and failures
 
     def add_certificate(self, place: int, certificate: Certificate) -> None:
         """Store a certificate, unless the image has one."""
-        environment = json.dumps(dict(certificate.environment), ensure_ascii=False)
         with self.transaction():
-            self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", environment)
             self.db.execute(
-                "INSERT OR IGNORE INTO certificates VALUES "
-                "(?, ?, ?, ?, ?, ?, ?, (SELECT id FROM environments WHERE text = ?), ?, ?)",
+                "INSERT OR IGNORE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 place, certificate.label, certificate.radius, certificate.p_lower, certificate.p_upper,
-                _votes(certificate.selection), _votes(certificate.estimation), environment, certificate.seconds,
-                _digest(certificate),
+                _votes(certificate.selection), _votes(certificate.estimation),
+                self._environment(certificate.environment), certificate.seconds, _digest(certificate.to_json()),
             )  # fmt: skip
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
 
     def certificates(self) -> Iterator[Certificate]:
         """The certificates in the order of the images, one at a time; a ValueError for one that was changed."""
-        return (certificate for _, certificate in self.placed_certificates())
+        return (certificate for _, certificate, _ in self._records())
 
     def placed_certificates(self) -> Iterator[tuple[int, Certificate]]:
         """The same, with the places of their images."""
+        return ((place, certificate) for place, certificate, _ in self._records())
+
+    def lines(self) -> Iterator[str]:
+        """The same, each as one line of JSON."""
+        return (line for _, _, line in self._records())
+
+    def _records(self) -> Iterator[tuple[int, Certificate, str]]:
         environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
         promise, secret = self.terms.promise, self.terms.secret
         common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
@@ -349,9 +372,22 @@ class Store:
                 estimation=_counts(votes),
                 environment=environments.get(environment, {}),
             )
-            if _digest(certificate) != digest:
+            line = certificate.to_json()
+            if _digest(line) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
-            yield place, certificate
+            yield place, certificate, line
+
+    def _environment(self, found: Mapping[str, str]) -> int:
+        """The number under which software and machine are kept; each kind once."""
+        text = json.dumps(dict(found), ensure_ascii=False)
+        self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)
+        return self.db.one("SELECT id FROM environments WHERE text = ?", text)  # type: ignore[no-any-return]
+
+    def environments(self, place: int) -> int:
+        """Under how many kinds of software or machine the blocks of an image were voted."""
+        return self.db.one(  # type: ignore[no-any-return]
+            "SELECT COUNT(DISTINCT environment) FROM blocks WHERE place = ?", place
+        )
 
     def add_attempts(self, place: int, count: int, error: str) -> None:
         """Record attempts at a block of the image that ended with an error."""
@@ -454,8 +490,8 @@ def _counts(text: str) -> Counts:
     return counts
 
 
-def _digest(certificate: Certificate) -> bytes:
-    return hashlib.sha256(certificate.to_json().encode()).digest()
+def _digest(line: str) -> bytes:
+    return hashlib.sha256(line.encode()).digest()
 
 
 def _now() -> str:

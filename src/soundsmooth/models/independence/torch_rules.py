@@ -1,0 +1,468 @@
+"""ATen operators: what each does with the rows of a batch. Before decomposition, so that the fast kernels stay.
+
+Each operator is listed with the names of its arguments; if a version of torch has others, the call is not proved.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import flow
+from .extents import ONE, Extent
+from .torch_call import Call
+from .values import Unproved, Value, axis_of, constant
+
+Flow = Callable[[Call], Value | list[Value | None]]
+LARGEST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class AtenRule:
+    flow: Flow
+    arguments: tuple[str, ...]
+    fresh: bool = False
+    """The result is new memory, never a view of an operand or the operand itself."""
+    sizes: frozenset[str] = frozenset()
+    """The arguments that may hold the batch size: shapes that the result is known to have, the ends of slices."""
+
+
+# One entry of each operand makes one entry of the result.
+
+
+def _elementwise(call: Call) -> Value:
+    return call.checked(flow.elementwise(call.tensors()))
+
+
+def _in_place(call: Call) -> Value:
+    """Written into the first operand; `torch_memory` shows that nobody sees the old entries again."""
+    first, *others = call.tensors()
+    return call.checked(flow.same_shape(first, others))
+
+
+def _dropout(call: Call) -> Value:
+    call.only("train", False)
+    return call.checked(flow.elementwise(call.tensors()))
+
+
+def _filled(call: Call) -> Value:
+    """The same entry everywhere: rows that are all alike, if the batch size is asked for."""
+    return flow.expanded(constant((1,) * len(call.shapes[0])), call.shapes[0], call.batch)
+
+
+def _same_in_every_run(call: Call) -> Value:
+    """Something deterministic, computed from what is the same in every run."""
+    if any(value.axis is not None for value in call.tensors()):
+        raise Unproved("it picks or counts in a way that is only proved for constants")
+    return call.result(None)
+
+
+# Products.
+
+
+def _linear(call: Call) -> Value:
+    weight = call.tensor("weight")
+    call.parameters("weight", "bias")
+    if weight.rank != 2:
+        raise Unproved("its weights are no matrix")
+    found = flow.product_of_matrices(call.tensor("input"), flow.transposed(weight, [1, 0]))
+    bias = call.arguments["bias"]
+    return call.checked(found if bias is None else flow.same_shape(found, [call.tensor("bias")]))
+
+
+def _product(left: str, right: str, added: str | None = None) -> Flow:
+    def product(call: Call) -> Value:
+        found = flow.product_of_matrices(call.tensor(left), call.tensor(right))
+        return call.checked(found if added is None else flow.same_shape(found, [call.tensor(added)]))
+
+    return product
+
+
+def _convolution(call: Call) -> Value:
+    """Axis 0 is the batch by definition, if the image has as many axes as the weights; with one less it has none."""
+    value = call.tensor("input")
+    call.parameters("weight", "bias")
+    if value.rank != call.tensor("weight").rank:
+        raise Unproved("it takes its operand for one image without a batch axis")
+    flow.only_first(value, "a convolution")
+    return call.result(value.axis, value.outer)
+
+
+def _attention(call: Call) -> Value:
+    """softmax(q kᵀ + mask) v over the last two axes; the first ones are broadcast."""
+    call.only("dropout_p", 0.0)
+    call.only("enable_gqa", False)
+    query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
+    scores = flow.product_of_matrices(query, _turned(key))
+    if call.arguments["attn_mask"] is not None:
+        scores = flow.same_shape(scores, [call.tensor("attn_mask")])
+    found = flow.product_of_matrices(flow.along(scores, [-1, -2]), value)  # −2: a causal mask differs along it
+    if found.axis is not None and found.axis >= found.rank - 2:
+        raise Unproved("the batch has become the sequence or a feature")
+    return call.checked(found)
+
+
+def _einsum(call: Call) -> Value:
+    if not isinstance(call.arguments["equation"], str):
+        raise Unproved("its equation is not known")
+    return call.checked(flow.summed(call.arguments["equation"], _listed(call)))
+
+
+def _turned(value: Value) -> Value:
+    if value.rank < 2:
+        raise Unproved("an operand has no two axes")
+    order = list(range(value.rank))
+    return flow.transposed(value, [*order[:-2], order[-1], order[-2]])
+
+
+# Entries are combined along some axes.
+
+
+def _pool(axes: int) -> Flow:
+    """Windows over the last axes, everything else for itself."""
+
+    def pool(call: Call) -> Value:
+        value = flow.along(call.tensor("self"), range(-axes, 0))
+        return call.result(value.axis, value.outer)
+
+    return pool
+
+
+def _reduction(call: Call) -> Value:
+    return call.checked(flow.reduced(call.tensor("self"), call.axes("dim"), bool(call.arguments["keepdim"])))
+
+
+def _reduction_with_index(call: Call) -> list[Value | None]:
+    found = _reduction(call)
+    return [found, found]
+
+
+def _along(call: Call) -> Value:
+    return call.checked(flow.along(call.tensor("self"), call.axes("dim")))
+
+
+def _sorted(call: Call) -> list[Value | None]:
+    value = flow.along(call.tensor("self"), call.axes("dim"))
+    found = call.result(value.axis, value.outer)
+    return [found, found]
+
+
+def _moved_along(call: Call) -> Value:
+    """roll, flip."""
+    return call.checked(flow.along(call.tensor("self"), call.axes("dims")))
+
+
+def _half(call: Call) -> Value:
+    """glu: one half of an axis gates the other."""
+    value = flow.along(call.tensor("self"), call.axes("dim"))
+    return call.result(value.axis, value.outer)
+
+
+def _batch_norm(call: Call) -> Value:
+    call.only("training", False)
+    if call.arguments["running_mean"] is None or call.arguments["running_var"] is None:
+        raise Unproved("it normalises by the batch's own mean and variance")
+    call.parameters("weight", "bias", "running_mean", "running_var")
+    return call.checked(flow.along(call.tensor("input"), [1]))
+
+
+def _layer_norm(call: Call) -> Value:
+    value = call.tensor("input")
+    value = flow.along(value, range(-len(call.integers("normalized_shape")), 0))
+    return call.checked(flow.same_shape(value, call.tensors()[1:]))
+
+
+def _group_norm(call: Call) -> Value:
+    call.parameters("weight", "bias")
+    flow.only_first(call.tensor("input"), "the normalisation")
+    return call.checked(call.tensor("input"))
+
+
+def _instance_norm(call: Call) -> Value:
+    call.only("use_input_stats", True)
+    call.only("running_mean", None)
+    call.only("running_var", None)
+    return _group_norm(call)
+
+
+# The same entries at other places.
+
+
+def _reshaped(call: Call) -> Value:
+    return flow.reshaped(call.tensor("self"), call.shapes[0], call.batch)
+
+
+def _permuted(call: Call) -> Value:
+    return call.checked(flow.transposed(call.tensor("self"), call.integers("dims")))
+
+
+def _exchanged(first: str, second: str) -> Flow:
+    def exchanged(call: Call) -> Value:
+        value = call.tensor("self")
+        order = list(range(value.rank))
+        one, other = (axis_of(call.integer(name), value.rank) for name in (first, second))
+        order[one], order[other] = other, one
+        return call.checked(flow.transposed(value, order))
+
+    return exchanged
+
+
+def _matrix_turned(call: Call) -> Value:
+    value = call.tensor("self")
+    return call.checked(flow.transposed(value, tuple(reversed(range(value.rank)))))
+
+
+def _unsqueezed(call: Call) -> Value:
+    return call.checked(flow.inserted(call.tensor("self"), [call.integer("dim")]))
+
+
+def _squeezed(call: Call) -> Value:
+    """Only axes of extent 1 go; the batch axis may not be named, for it would go when there is one row."""
+    value = flow.along(call.tensor("self"), call.axes("dim"))
+    named = {axis_of(axis, value.rank) for axis in call.axes("dim")}
+    return call.checked(flow.dropped(value, {axis for axis in named if value.shape[axis] == ONE}))
+
+
+def _expanded(call: Call) -> Value:
+    return call.checked(flow.expanded(call.tensor("self"), call.shapes[0], call.batch))
+
+
+def _repeated(call: Call) -> Value:
+    """New axes come first."""
+    value, repeats = call.tensor("self"), [_extent(one) for one in call.arguments["repeats"]]
+    return call.checked(flow.tiled(flow.inserted(value, range(len(repeats) - value.rank)), repeats))
+
+
+def _extent(size: object) -> Extent:
+    if isinstance(size, int):
+        return Extent(size)
+    if not isinstance(size, Extent):
+        raise Unproved("a size is not known")
+    return size
+
+
+def _listed(call: Call) -> list[Value]:
+    values = call.arguments["tensors"]
+    if not isinstance(values, Sequence) or not all(isinstance(value, Value) for value in values):
+        raise Unproved("its arguments are no tensors")
+    return list(values)
+
+
+def _concatenated(call: Call) -> Value:
+    return call.checked(flow.concatenated(_listed(call), call.integer("dim"), call.batch))
+
+
+def _stacked(call: Call) -> Value:
+    dim = call.integer("dim")
+    return call.checked(flow.concatenated([flow.inserted(value, [dim]) for value in _listed(call)], dim, call.batch))
+
+
+def _parts(call: Call) -> list[Value | None]:
+    value = flow.along(call.tensor("self"), call.axes("dim"))
+    return [call.result(value.axis, value.outer, number) for number in range(len(call.shapes))]
+
+
+def _unbound(call: Call) -> list[Value | None]:
+    part = _selected_axis(call)
+    return [call.checked(part, number) for number in range(len(call.shapes))]
+
+
+def _selected(call: Call) -> Value:
+    call.integer("index")
+    return call.checked(_selected_axis(call))
+
+
+def _selected_axis(call: Call) -> Value:
+    value = call.tensor("self")
+    return flow.dropped(value, {axis_of(call.integer("dim"), value.rank)})
+
+
+def _sliced(call: Call) -> Value:
+    """The whole of an axis is the only slice that there is of the batch."""
+    value = call.tensor("self")
+    axis = axis_of(call.integer("dim"), value.rank)
+    start, end = call.arguments["start"], call.arguments["end"]
+    whole = end is None or _extent(end) == value.shape[axis] or (_extent(end).number or 0) >= LARGEST
+    if start in (None, 0) and call.arguments["step"] == 1 and whole:
+        return call.checked(value)
+    if any(isinstance(bound, Extent) and bound.of_batch for bound in (start, end)):
+        raise Unproved("it cuts at a place that depends on the batch size")
+    value = flow.along(value, [axis])
+    return call.result(value.axis, value.outer)
+
+
+def _padded(call: Call) -> Value:
+    """Pairs of numbers, for the last axis first."""
+    value, pads = call.tensor("self"), call.integers("pad")
+    touched = [value.rank - 1 - number // 2 for number, pad in enumerate(pads) if pad]
+    value = flow.along(value, touched)
+    return call.result(value.axis, value.outer)
+
+
+def _looked_up(call: Call) -> Value:
+    """Rows pick from a table that is the same for all."""
+    call.parameters("weight")
+    indices = call.tensor("indices")
+    return call.result(indices.axis, indices.outer)
+
+
+def _picked(call: Call) -> Value:
+    call.parameters("index")
+    value = flow.along(call.tensor("self"), call.axes("dim"))
+    return call.result(value.axis, value.outer)
+
+
+def _shuffled(call: Call) -> Value:
+    """pixel_shuffle: channels become pixels, within the last three axes."""
+    value = flow.along(call.tensor("self"), [-1, -2, -3])
+    return call.result(value.axis, value.outer)
+
+
+def _table() -> dict[str, AtenRule]:
+    rules: dict[str, AtenRule] = {}
+
+    def add(flow: Flow, names: str, arguments: str, fresh: bool = False, sizes: str = "") -> None:
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, frozenset(sizes.split()))
+        rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
+
+    def pointwise(names: str, arguments: str = "self") -> None:
+        """With the in-place form of each operator that has one."""
+        add(_elementwise, names, arguments, fresh=True)
+        for name in names.split():
+            operator, dot, overload = name.partition(".")
+            add(_in_place, f"{operator}_{dot}{overload}", arguments)
+
+    pointwise(
+        "relu relu6 silu mish sigmoid tanh hardswish hardsigmoid selu exp log log2 log1p expm1 sqrt rsqrt abs neg"
+    )
+    pointwise("sin cos erf reciprocal floor ceil round sign square logical_not")
+    pointwise("gelu", "self approximate")
+    pointwise("hardtanh", "self min_val max_val")
+    pointwise("leaky_relu", "self negative_slope")
+    pointwise("elu", "self alpha scale input_scale")
+    pointwise("celu", "self alpha")
+    pointwise("softplus", "self beta threshold")
+    pointwise("clamp", "self min max")
+    pointwise("clamp_min", "self min")
+    pointwise("clamp_max", "self max")
+    pointwise("pow.Tensor_Scalar pow.Tensor_Tensor", "self exponent")
+    pointwise("add.Tensor add.Scalar sub.Tensor sub.Scalar rsub.Scalar", "self other alpha")
+    pointwise("mul.Tensor mul.Scalar div.Tensor div.Scalar maximum minimum logical_and logical_or", "self other")
+    for test in ("eq", "ne", "lt", "gt", "le", "ge"):
+        pointwise(f"{test}.Scalar {test}.Tensor", "self other")
+    pointwise("masked_fill.Scalar", "self mask value")
+    pointwise("addcmul", "self tensor1 tensor2 value")
+    pointwise("lerp.Tensor lerp.Scalar", "self end weight")
+    add(_elementwise, "where.self where.ScalarSelf where.ScalarOther", "condition self other", fresh=True)
+    add(_elementwise, "clone", "self memory_format", fresh=True)
+    add(_elementwise, "lift_fresh_copy", "self", fresh=True)
+    add(_elementwise, "contiguous", "self memory_format")
+    add(_elementwise, "detach alias", "self")
+    add(_elementwise, "to.dtype", "self dtype non_blocking copy memory_format")
+    add(_elementwise, "to.device", "self device dtype non_blocking copy memory_format")
+    add(
+        _elementwise,
+        "to.dtype_layout",
+        "self dtype layout device pin_memory non_blocking copy memory_format",
+    )
+    add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format")
+    add(_dropout, "dropout feature_dropout", "input p train")
+    add(_dropout, "dropout_", "self p train")
+
+    made = "dtype layout device pin_memory"
+    add(_filled, "zeros ones", f"size {made}", fresh=True, sizes="size")
+    add(_filled, "full", f"size fill_value {made}", fresh=True, sizes="size")
+    add(_filled, "new_zeros new_ones", f"self size {made}", fresh=True, sizes="size")
+    add(_filled, "new_full", f"self size fill_value {made}", fresh=True, sizes="size")
+    add(_same_in_every_run, "arange", f"end {made}", fresh=True)
+    add(_same_in_every_run, "arange.start", f"start end {made}", fresh=True)
+    add(_same_in_every_run, "arange.start_step", f"start end step {made}", fresh=True)
+    add(_same_in_every_run, "linspace", f"start end steps {made}", fresh=True)
+    add(_same_in_every_run, "scalar_tensor", f"s {made}", fresh=True)
+
+    add(_linear, "linear", "input weight bias", fresh=True)
+    add(_product("self", "other"), "matmul", "self other", fresh=True)
+    add(_product("self", "mat2"), "mm bmm", "self mat2", fresh=True)
+    add(_product("mat1", "mat2", "self"), "addmm", "self mat1 mat2 beta alpha", fresh=True)
+    add(_product("batch1", "batch2", "self"), "baddbmm", "self batch1 batch2 beta alpha", fresh=True)
+    add(
+        _convolution,
+        "conv1d conv2d conv3d conv1d.padding conv2d.padding conv3d.padding",
+        "input weight bias stride padding dilation groups",
+        fresh=True,
+    )
+    add(
+        _attention,
+        "scaled_dot_product_attention",
+        "query key value attn_mask dropout_p is_causal scale enable_gqa",
+        fresh=True,
+    )
+    add(_einsum, "einsum", "equation tensors path")
+    add(_in_place, "zero_", "self")
+    add(_in_place, "fill_.Scalar fill_.Tensor", "self value")
+    for axes in (1, 2, 3):
+        divisor = "" if axes == 1 else " divisor_override"
+        add(_pool(axes), f"max_pool{axes}d", "self kernel_size stride padding dilation ceil_mode", fresh=True)
+        add(
+            _pool(axes),
+            f"avg_pool{axes}d",
+            f"self kernel_size stride padding ceil_mode count_include_pad{divisor}",
+            fresh=True,
+        )
+        add(_pool(axes), f"adaptive_avg_pool{axes}d", "self output_size", fresh=True)
+    add(_reduction, "mean.dim sum.dim_IntList prod.dim_int", "self dim keepdim dtype", fresh=True)
+    add(_reduction, "amax amin logsumexp argmax argmin", "self dim keepdim", fresh=True)
+    add(_reduction, "var.correction std.correction", "self dim correction keepdim", fresh=True)
+    add(_reduction, "linalg_vector_norm", "self ord dim keepdim dtype", fresh=True)
+    add(_reduction_with_index, "max.dim min.dim", "self dim keepdim", fresh=True)
+    add(_along, "softmax.int log_softmax.int cumsum", "self dim dtype", fresh=True)
+    add(_sorted, "topk", "self k dim largest sorted", fresh=True)
+    add(_sorted, "sort", "self dim descending", fresh=True)
+    add(_moved_along, "roll", "self shifts dims", fresh=True)
+    add(_moved_along, "flip", "self dims", fresh=True)
+    add(_half, "glu", "self dim", fresh=True)
+    add(
+        _batch_norm,
+        "batch_norm",
+        "input weight bias running_mean running_var training momentum eps cudnn_enabled",
+        fresh=True,
+    )
+    add(_layer_norm, "layer_norm", "input normalized_shape weight bias eps cudnn_enable", fresh=True)
+    add(_layer_norm, "rms_norm", "input normalized_shape weight eps", fresh=True)
+    add(_group_norm, "group_norm", "input num_groups weight bias eps cudnn_enabled", fresh=True)
+    add(
+        _instance_norm,
+        "instance_norm",
+        "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
+        fresh=True,
+    )
+
+    add(_reshaped, "view _unsafe_view", "self size", sizes="size")
+    add(_reshaped, "reshape", "self shape", sizes="shape")
+    add(_reshaped, "flatten.using_ints", "self start_dim end_dim")
+    add(_reshaped, "unflatten.int", "self dim sizes", sizes="sizes")
+    add(_permuted, "permute", "self dims")
+    add(_exchanged("dim0", "dim1"), "transpose.int", "self dim0 dim1")
+    add(_exchanged("axis0", "axis1"), "swapaxes", "self axis0 axis1")
+    add(_matrix_turned, "t numpy_T", "self")
+    add(_unsqueezed, "unsqueeze", "self dim")
+    add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
+    add(_expanded, "expand", "self size implicit", sizes="size")
+    add(_expanded, "expand_as", "self other")
+    add(_repeated, "repeat", "self repeats", sizes="repeats")
+    add(_concatenated, "cat", "tensors dim", fresh=True)
+    add(_stacked, "stack", "tensors dim", fresh=True)
+    add(_parts, "split.Tensor", "self split_size dim")
+    add(_parts, "split_with_sizes", "self split_sizes dim")
+    add(_parts, "chunk", "self chunks dim")
+    add(_unbound, "unbind.int", "self dim")
+    add(_selected, "select.int", "self dim index")
+    add(_sliced, "slice.Tensor", "self dim start end step", sizes="start end")
+    add(_padded, "pad", "self pad mode value")
+    add(_padded, "constant_pad_nd", "self pad value")
+    add(_looked_up, "embedding", "weight indices padding_idx scale_grad_by_freq sparse", fresh=True)
+    add(_picked, "index_select", "self dim index", fresh=True)
+    add(_same_in_every_run, "index.Tensor", "self indices")
+    add(_shuffled, "pixel_shuffle", "self upscale_factor")
+    return rules
+
+
+RULES: dict[str, AtenRule] = _table()

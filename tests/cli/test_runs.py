@@ -1,0 +1,241 @@
+"""`certify --out run.db`, `runs show` and `runs export`, as a person meets them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import soundsmooth as ss
+from cli.test_command_line import error_of, run
+from soundsmooth import embedded
+from soundsmooth.runs.store import Store
+
+SMALL = ("--n", "300", "--limit", "3")
+MODEL = embedded.MODELS[Fraction(1, 4)]
+CODE = "from soundsmooth.cli.main import main; main()"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return some_images(tmp_path_factory.mktemp("data") / "some.npz", slice(0, 10))
+
+
+@pytest.fixture(scope="module")
+def quiet_counts(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list:
+    """What an undisturbed command finds."""
+    path = tmp_path_factory.mktemp("quiet") / "run.db"
+    run("certify", MODEL, data, "--n", "1000", "--seed", "s", "--out", path)
+    return counts(path)
+
+
+def some_images(path: Path, chosen: slice) -> Path:
+    with np.load(embedded.IMAGES) as held:
+        np.savez(path, x=held["x"][chosen], y=held["y"][chosen])
+    return path
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> None:
+    options = ("certify", MODEL, data, *SMALL, "--seed", "hello")
+    out = run(*options, "--out", tmp_path / "run.db").stdout
+    assert "certified accuracy" in out
+    assert "3 images: 3 certified" in out
+    again = run(*options, "--out", tmp_path / "run.db").stdout
+    assert "continued: 3 of 3 images are finished" in again
+
+    run(*options, "--out", tmp_path / "plain.jsonl")
+    run("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl")
+    plain, stored = ((tmp_path / name).read_text().splitlines() for name in ("plain.jsonl", "run.jsonl"))
+    pairs = [(ss.Certificate.from_json(a), ss.Certificate.from_json(b)) for a, b in zip(plain, stored, strict=True)]
+    assert all((a.estimation, a.radius, a.commitment) == (b.estimation, b.radius, b.commitment) for a, b in pairs)
+
+    shown = words(run("runs", "show", tmp_path / "run.db").stdout)
+    for text in (
+        "sigma: 1/4",
+        "3 images: 3 certified",
+        "for any of these 3 with at most 0.003",
+        pairs[0][0].commitment,
+    ):
+        assert text in shown
+    assert error_of("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl").endswith("remove it")
+    assert list(tmp_path.glob("run.db*")) == [tmp_path / "run.db"]  # one file, and nothing beside it
+
+
+def test_a_seed_that_was_not_given_is_the_stored_one(data: Path, tmp_path: Path) -> None:
+    options = ("certify", MODEL, data, *SMALL, "--out", tmp_path / "run.sqlite")
+    run(*options)
+    run(*options)
+    error = error_of(*options, "--seed", "x")
+    assert "the seed's SHA-256: " in error
+
+
+def test_changes_are_refused_with_the_difference(data: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "run.db")
+    run("certify", MODEL, data, *SMALL, *out)
+    before = (tmp_path / "run.db").read_bytes()
+    error = error_of("certify", MODEL, data, "--n", 400, "--alpha", "0.01", "--limit", 3, *out)
+    assert "begun -> asked: n: 300 -> 400; alpha: 1/1000 -> 1/100" in error
+    assert "votes: kept -> left out" in error_of("certify", MODEL, data, *SMALL, *out, "--no-votes")
+    other = some_images(tmp_path / "other.npz", slice(9, None, -1))
+    assert "the data changed (images, labels or their order)" in error_of("certify", MODEL, other, *SMALL, *out)
+    graph = tmp_path / "model.onnx"
+    graph.write_bytes(MODEL.read_bytes() + b"\x0a\x00")  # an empty name at the end: the same graph, another file
+    assert "the model changed" in error_of("certify", graph, data, *SMALL, *out)
+    assert (tmp_path / "run.db").read_bytes() == before
+
+
+def test_the_committed_promise_is_kept_in_a_run_too(data: Path, tmp_path: Path) -> None:
+    options = (MODEL, data, *SMALL, "--seed", "hello")
+    commitment = run("commit", *options).stderr.split()[-1]
+    nonce = ("--nonce", "ab" * 32, "--out", tmp_path / "run.db")
+    assert "not the one committed to" in error_of("certify", *options, "--commitment", "00" * 32, *nonce)
+    assert not (tmp_path / "run.db").exists()
+    run("certify", *options, "--commitment", commitment, *nonce)
+    error = error_of("certify", *options, "--nonce", "cd" * 32, "--out", tmp_path / "run.db")
+    assert "nonce: abababababab… -> cdcdcdcdcdcd…" in error
+    run("certify", MODEL, data, *SMALL, "--out", tmp_path / "run.db")  # neither was given: the stored ones
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(b"x" * 5000, "is not a run of soundsmooth"), (b"SQLite format 3\0" + b"\0" * 50, "was cut short")],
+)
+def test_other_files_are_refused_before_anything_is_done(content: bytes, text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.db").write_bytes(content)
+    assert text in error_of("certify", "--out", tmp_path / "run.db")
+    assert text in error_of("runs", "show", tmp_path / "run.db")
+    assert text in error_of("runs", "export", tmp_path / "run.db", "--to", tmp_path / "a.tsv")
+    assert (tmp_path / "run.db").read_bytes() == content
+
+
+def test_a_run_that_is_not_there(tmp_path: Path) -> None:
+    assert "there is no run" in error_of("runs", "show", tmp_path / "run.db")
+    assert "there is no folder" in error_of("certify", *SMALL, "--out", tmp_path / "no" / "run.db")
+
+
+FAULTY = """
+import os
+
+def make():
+    def scores(b):
+        if os.environ.get("FAIL") and b[:, 0, :, :].mean() < 0.25:
+            raise RuntimeError("no memory")
+        return b.reshape(len(b), -1)[:, :2]
+    return scores
+"""
+
+
+def test_failed_images_are_said_and_the_exit_code_too(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(FAULTY)
+    options = ("certify", "mine:make", data, "--n", 200, "--out", "run.db")
+    monkeypatch.setenv("FAIL", "1")
+    out = words(run(*options, folder=tmp_path, code=1).stdout)
+    assert "failed 0.0000 no RuntimeError: no memory" in out
+    assert "A failed image is a wrong answer; the same command tries again, on the same noise" in out
+    monkeypatch.delenv("FAIL")
+    assert "failed" not in run(*options, folder=tmp_path).stdout
+    with Store.read(tmp_path / "run.db") as store:
+        assert store.progress().finished == 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list) -> None:
+    path, options = tmp_path / "run.db", ("--n", "1000", "--seed", "s")
+    command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), *options, "--out", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
+        for _ in range(600):
+            if path.exists() and finished(path) > 1:
+                break
+            time.sleep(0.05)
+        running.send_signal(how)
+        shown, _ = running.communicate(timeout=60)
+    done = finished(path)
+    assert 1 < done < 10
+    if how == signal.SIGINT:
+        assert running.returncode == 130
+        assert f"stopped: {done} of 10 images are finished; the same command continues" in words(shown)
+    out = run(*command[3:]).stdout
+    assert f"continued: {done} of 10 images are finished" in out
+    assert counts(path) == quiet_counts
+
+
+def finished(path: Path) -> int:
+    try:
+        with Store.read(path) as store:
+            return store.progress().finished
+    except ValueError:
+        return 0
+
+
+def counts(path: Path) -> list:
+    with Store.read(path) as store:
+        return [(c.index, c.label, c.radius, c.selection, c.estimation) for c in store.certificates()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits differ")
+def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_path: Path) -> None:
+    """The model is small enough to be inspected, which writes a copy of it."""
+    import resource
+
+    model = linear_model(tmp_path / "linear.onnx")
+    run("certify", model, data, "--n", "1000", "--seed", "s", "--out", tmp_path / "quiet.db")
+
+    def small_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    options = ["certify", str(model), str(data), "--n", "1000", "--seed", "s", "--out", str(tmp_path / "run.db")]
+    command = [sys.executable, "-c", CODE, *options]
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", preexec_fn=small_files, env=os.environ, check=False
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "what was finished is kept, and the same command continues" in done.stderr
+    assert finished(tmp_path / "run.db") < 10
+    run(*options)
+    assert counts(tmp_path / "run.db") == counts(tmp_path / "quiet.db")
+
+
+def linear_model(path: Path) -> Path:
+    weights = np.random.default_rng(0).normal(size=(784, 10)).astype(np.float32)
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["scores"]),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 28, 28])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 10])
+    graph = helper.make_graph(nodes, "linear", [image], [scores], [numpy_helper.from_array(weights, "weights")])
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are found otherwise")
+def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), "--n", "1000", "--out"]
+    both = [
+        subprocess.Popen([*command, str(tmp_path / "run.db")], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for running in both:
+        _, errors = running.communicate(timeout=120)
+        assert running.returncode == 0, errors
+    with Store.read(tmp_path / "run.db") as store:
+        assert store.progress().finished == 10
+        assert store.copies_voted() == store.db.one("SELECT SUM(count) FROM blocks") == 10 * 1100
+        assert not list(store.findings())

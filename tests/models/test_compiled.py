@@ -1,0 +1,177 @@
+"""Ways to run a module (as it is, as a CUDA graph, compiled), and the largest batch that fits."""
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import soundsmooth as ss
+from soundsmooth.models import model_of
+from soundsmooth.models.compiled import COMPILATIONS, OncePerShape, forward_of
+from soundsmooth.models.torch_module import TorchModel
+
+GPU = torch.cuda.is_available()
+DEVICE = "cuda:0" if GPU else "cpu"
+needs_gpu = pytest.mark.skipif(not GPU, reason="CUDA graphs need a GPU")
+needs_compiler = pytest.mark.skipif(
+    not GPU and shutil.which("c++") is None, reason="torch.compile on a CPU needs a C++ compiler"
+)
+
+
+class Net(torch.nn.Module):
+    """A convolution, a normalisation with buffers, a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.act = torch.nn.LeakyReLU(0.1)
+        self.head = torch.nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.act(self.norm(self.conv(x))).flatten(1))
+
+
+def batch(rows: int = 8, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, 1, 2, 2)).astype(np.float32)
+
+
+def labels(model: TorchModel, rows: int = 8, seed: int = 1) -> list[int]:
+    return torch.as_tensor(model.vote(batch(rows, seed)).labels).tolist()
+
+
+# --- ways to run -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["inductor", "cuda_graph", "", "None"])
+def test_a_way_that_there_is_not(name: str) -> None:
+    with pytest.raises(ValueError, match="compile must be one of none, cuda-graph, torch-compile, not"):
+        model_of(Net(), compile=name)
+
+
+def test_a_cuda_graph_needs_a_gpu() -> None:
+    with pytest.raises(ValueError, match='compile="cuda-graph" needs a model on a GPU, and this one is on cpu'):
+        ss.Smoother(Net(), "1/4", device="cpu", compile="cuda-graph")
+
+
+@pytest.mark.parametrize("compile", ["cuda-graph", "torch-compile"])
+def test_only_torch_modules_are_compiled(compile: str) -> None:
+    with pytest.raises(ValueError, match="float32 batches in NumPy"):
+        model_of(lambda x: x, compile=compile)
+    with pytest.raises(ValueError, match="compile out"):
+        model_of("model.onnx", compile=compile)
+
+
+@pytest.mark.parametrize("way", [way for way in COMPILATIONS if GPU or way != "cuda-graph"])
+def test_the_way_is_a_flag_and_in_the_promise(way: str) -> None:
+    model = TorchModel(Net(), DEVICE, compilation=way)
+    assert model.flags()["compile"] == model.identity().flags["compile"] == way
+    assert (model.identity() == TorchModel(Net(), DEVICE).identity()) == (way == "none")
+    assert model.replica(0).flags()["compile"] == way
+
+
+def test_plain_is_the_module_itself() -> None:
+    module = Net()
+    assert forward_of(module, "none", "cpu") is module
+
+
+def test_a_way_is_prepared_once_for_each_shape() -> None:
+    prepared = []
+
+    def prepare(x: torch.Tensor) -> Callable[[torch.Tensor], int]:
+        prepared.append(tuple(x.shape))
+        return lambda given: len(given)
+
+    forward = OncePerShape(prepare)
+    assert [forward(torch.zeros(rows, 2)) for rows in (3, 4, 3, 4, 3)] == [3, 4, 3, 4, 3]
+    assert prepared == [(3, 2), (4, 2)]
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+class Switch(torch.nn.Module):
+    """Reads a number that the compiled code depends on."""
+
+    factor = 1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(1) * Switch.factor
+
+
+@needs_compiler
+@pytest.mark.usefixtures("fresh_compiler")
+def test_torch_compile_votes_alike_and_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same votes on these rows; what would need another compilation is an error, not another F."""
+    plain, compiled = TorchModel(Switch(), DEVICE), TorchModel(Switch(), DEVICE, compilation="torch-compile")
+    for seed in range(5):
+        assert labels(compiled, seed=seed) == labels(plain, seed=seed)
+    assert len({*labels(plain), *labels(plain, seed=2)}) > 1
+    monkeypatch.setattr(Switch, "factor", -1)
+    with pytest.raises(ValueError, match=r"the model failed on a batch of shape \[8, 1, 2, 2\]"):
+        compiled.vote(batch())
+
+
+@needs_gpu
+def test_a_cuda_graph_votes_alike() -> None:
+    """Recorded once for each shape; earlier votes stay as they were when later batches are run."""
+    plain, graph = TorchModel(Net(), DEVICE), TorchModel(Net(), DEVICE, compilation="cuda-graph")
+    kept = [(rows, seed, graph.vote(batch(rows, seed)).labels) for rows in (8, 5) for seed in range(5)]
+    assert [found.tolist() for *_, found in kept] == [labels(plain, rows, seed) for rows, seed, _ in kept]
+    assert not graph.changes()()
+
+
+@needs_gpu
+@pytest.mark.parametrize("compile", COMPILATIONS)
+def test_certificates_on_a_gpu(compile: str) -> None:
+    """Noise is made on the GPU of the model, which is said beside the certificate."""
+    smooth = ss.Smoother(Net(), "1/4", device=DEVICE, compile=compile)
+    assert smooth.smoothing.made == "gpu"
+    found = smooth.certify(np.full((1, 2, 2), 200, np.uint8), n=1000)
+    assert "gpu" in found.environment.values()
+    assert found.estimation.total == 1000
+
+
+# --- the largest batch -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [1, 7, 10_000])
+def test_on_a_cpu_the_wanted_batch_is_the_largest(wanted: int) -> None:
+    assert TorchModel(Net(), "cpu").largest_batch((1, 2, 2), wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("room", "wanted", "largest"), [(300, 1000, 250), (1000, 1000, 1000), (1, 1000, 1), (3, 7, 2), (6, 7, 4)]
+)
+def test_the_wanted_batch_is_halved_until_it_fits(room: int, wanted: int, largest: int) -> None:
+    model = TorchModel(Net(), "cpu")
+    model._device = torch.device("cuda", 0)
+    model._fits = lambda shape: shape[0] <= room
+    assert model.largest_batch((1, 2, 2), wanted) == largest
+
+
+def test_an_input_that_never_fits() -> None:
+    model = TorchModel(Net(), "cpu")
+    model._device = torch.device("cuda", 0)
+    model._fits = lambda shape: False
+    with pytest.raises(ValueError, match=r"not even one input of shape \[1, 2, 2\] fits into the memory of cuda:0"):
+        model.largest_batch((1, 2, 2), 1000)
+
+
+@needs_gpu
+def test_the_largest_batch_on_a_gpu() -> None:
+    """As wanted if it fits; a batch beyond all memory is cut, and what was found fits."""
+    model = TorchModel(Net(), DEVICE)
+    assert model.largest_batch((1, 2, 2), 1000) == 1000
+    small = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 1), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    wide = TorchModel(small, DEVICE)
+    found = wide.largest_batch((1, 4096, 4096), 100_000)
+    assert 1 <= found < 100_000
+    wide.vote(torch.zeros((found, 1, 4096, 4096), device=DEVICE))
