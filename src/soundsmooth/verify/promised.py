@@ -59,10 +59,20 @@ def model_checks(identity: Identity, promise: Promise) -> list[Check]:
     if identity.precision != values["precision"]:
         text = f"this model computes in {identity.precision}, promised was {values['precision']}"
         checks.append(Check("precision", False, text))
+    checks.append(_independence(identity, values["independence"]))
     differ = machine_differences(identity, promise)
     text = f"another kind than promised ({'; '.join(differ)}): near-ties may break differently"
     checks.append(Check("machine", None if differ else True, text if differ else f"{identity.device}, as promised"))
     return checks
+
+
+def _independence(identity: Identity, promised: str) -> Check:
+    """A proof must be found here as well; what is only assumed is said to be."""
+    if promised == "proved":
+        found = identity.independence == "proved"
+        text = "proved here as well" if found else f"promised as proved, but {identity.independence} here"
+        return Check("independence", found, f"of a batch's rows and of calls: {text}")
+    return Check("independence", None, f"of a batch's rows and of calls: {promised}, not proved")
 
 
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:

@@ -202,7 +202,8 @@ def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
     result.checks.append(Check("store", not seen.findings, text))
     recorded = db.one("SELECT COUNT(*) FROM findings")
     if recorded:
-        result.notes.append(f"the issuer's own record: {recorded} blocks were voted twice with different results")
+        text = "blocks voted twice with different results, or under different software"
+        result.notes.append(f"the run's own record has {recorded} findings ({text}): see soundsmooth runs show")
     if seen.without_bitmap:
         result.notes.append(
             "bitmaps of hits were left out: a replay compares sums only. It cannot tell which votes differ, nor "
