@@ -44,7 +44,7 @@ def fill(path: Path, count: int, votes: bool) -> None:
                 others = chance.integers(1, CLASSES, block.count)
                 found = BlockVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = found.hits(0) if votes and block.purpose == Purpose.ESTIMATION else None
-                store.add_block(place, block, found.counts, hits, 0.1)
+                store.add_block(place, block, found.counts, hits, 0.1, run.environment)
             counts0, counts = (store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
             found_verdict = verdict(counts0, counts, Fraction(1, 4), run.settings)
             store.add_certificate(place, run.record(place, found_verdict, counts0, counts, 1.0))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..audit import terms as arithmetic_terms
 from ..promise import Promise, Secret
 from ..runs.blocks import VoteBlock, vote_blocks
 from ..runs.database import Database
@@ -72,7 +73,8 @@ def head(db: Database) -> Head:
     if missing:
         raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
     promise = Promise.of_text(held["promise"])
-    for name in ("n0", "n", "input count"):
+    arithmetic_terms(promise.values)  # numbers that can be computed with, before anything else reads them
+    for name in ("n0", "n", "input count", "margin", "batch"):
         _whole(promise.values[name], name)
     if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
         raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")

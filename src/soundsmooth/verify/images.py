@@ -26,7 +26,8 @@ MOST_CLASSES = 1_000_000
 NONE = type(None)
 IMAGE = ((int,), (int, NONE), (int,), (int,), (str, NONE))
 CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int,), (float,), (bytes,))
-BLOCK = ((int,), (int,), (int,), (str,), (bytes, NONE), (float,))
+BLOCK = ((int,), (int,), (int,), (str,), (bytes, NONE), (int,), (float,))
+BLOCK_COLUMNS = "purpose, first, count, votes, hits, environment, seconds"
 
 
 class Claimed(NamedTuple):
@@ -47,6 +48,7 @@ class StoredVotes(NamedTuple):
     block: VoteBlock
     counts: Counts
     hits: bytes | None
+    environment: int
 
 
 @dataclass
@@ -87,7 +89,7 @@ def _rows(db: Database, findings: Findings) -> Iterator[tuple[int, int, Row]]:
         "SELECT place, number, truth, state, attempts, error FROM images ORDER BY place",
         "SELECT place, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, digest "
         "FROM certificates ORDER BY place",
-        "SELECT place, purpose, first, count, votes, hits, seconds FROM blocks ORDER BY place, purpose, first",
+        f"SELECT place, {BLOCK_COLUMNS} FROM blocks ORDER BY place, purpose, first",
         "SELECT place FROM findings ORDER BY place",
     )
 
@@ -154,6 +156,8 @@ class _Clerk:
             stored = [stored_votes(row) for row in rows]
             self._layout([each.block for each in stored], finished)
             self._bitmaps(stored)
+            if not {each.environment for each in stored} <= self.environments.keys():
+                raise ValueError("one of its blocks names an environment that is not there")
         except ValueError as error:
             self._say(number, str(error))
             return None
@@ -236,11 +240,11 @@ def stored_votes(row: Row) -> StoredVotes:
     """A row of the table of blocks, its place left out; a ValueError if it is none."""
     if not _fits(row, BLOCK) or row[0] not in (Purpose.SELECTION, Purpose.ESTIMATION):
         raise ValueError("one of its blocks is malformed")
-    purpose, first, count, votes, hits, _ = row
+    purpose, first, count, votes, hits, environment, _ = row
     block, counts = VoteBlock(Purpose(purpose), first, count), counts_of(votes)
     if counts.total != count:
         raise ValueError(f"the votes of {_named(block)} add up to {counts.total}, not to {count}")
-    return StoredVotes(block, counts, hits)
+    return StoredVotes(block, counts, hits, environment)
 
 
 def added(stored: Sequence[StoredVotes]) -> Counts:

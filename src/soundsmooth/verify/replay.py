@@ -27,7 +27,7 @@ from ..runs.database import Database
 from .draw import Draw, fresh_draw
 from .findings import Findings
 from .held import Head
-from .images import Claimed, StoredVotes, stored_votes
+from .images import BLOCK_COLUMNS, Claimed, StoredVotes, stored_votes
 from .revote import Revoted, Task, Voter
 
 Progress = Callable[[int], None]
@@ -204,7 +204,7 @@ def _tasks(
 
 def _stored(db: Database, task: Task) -> StoredVotes:
     (row,) = db.rows(
-        "SELECT purpose, first, count, votes, hits, seconds FROM blocks WHERE place = ? AND purpose = ? AND first = ?",
+        f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = ? AND first = ?",
         task.place, int(task.block.purpose), task.block.first,
     )  # fmt: skip
     return stored_votes(row)
@@ -280,10 +280,8 @@ def _refutations(found: Replay) -> Iterator[str]:
 
 def _urn(db: Database, each: Compared) -> list[Block]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
-    rows = db.rows(
-        "SELECT purpose, first, count, votes, hits, seconds FROM blocks WHERE place = ? AND purpose = 1 ORDER BY first",
-        each.claimed.place,
-    )
+    query = f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = 1 ORDER BY first"
+    rows = db.rows(query, each.claimed.place)
     label, stored = each.claimed.label, [stored_votes(row) for row in rows]
     return [Block(one.block.count, _at(one.counts, label), each.hits.get(one.block.first)) for one in stored]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..grid import Grid
+from ..noise import Purpose
 from ..promise import Inputs, Promise
 from ..runs.database import Database, is_run
 from ..runs.engine import Smoothing
@@ -46,6 +47,10 @@ class Given:
     beta: Fraction = Fraction(1, 1000)
     other_machine: bool = False
     """Mismatches may be honest: this machine is known to round differently."""
+
+    def __post_init__(self) -> None:
+        if self.replay is not None:
+            number_to_draw(self.replay, 1)  # what cannot be understood is refused before anything is read
 
 
 @dataclass
@@ -198,7 +203,8 @@ def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
     result.checks.append(Check("store", not seen.findings, text))
     recorded = db.one("SELECT COUNT(*) FROM findings")
     if recorded:
-        result.notes.append(f"the issuer's own record: {recorded} blocks were voted twice with different results")
+        text = "blocks voted twice with different results, or under different software"
+        result.notes.append(f"the run's own record has {recorded} findings ({text}): see soundsmooth runs show")
     if seen.without_bitmap:
         result.notes.append(
             "bitmaps of hits were left out: a replay compares sums only. It cannot tell which votes differ, nor "
@@ -219,33 +225,34 @@ def _replayed(
     if seen.findings:
         result.notes.append("model, data and votes were not checked: the file contradicts itself")
         return None
-    promise = held.terms.promise
-    inputs = _inputs(result, promise, seen, given)
-    made = None if given.model is None else given.model(promise)
-    identity = None if made is None else made.identity(shape_of(promise))
-    result.check(*(_NO_MODEL if identity is None else model_checks(identity, promise)))
+    inputs = _inputs(result, held.terms.promise, seen, given)
+    smoothing = _smoothing(result, held.terms.promise, given)
     if given.replay is None:
         return None
-    if made is None or identity is None or inputs is None:
+    if smoothing is None or inputs is None:
         raise ValueError("a replay needs the model and the data: --model M --data D")
-    estimation = sum(block.purpose == 1 for block in held.blocks)
-    drawn = number_to_draw(given.replay, len(seen.claimed) * estimation)
-    if result.findings:
-        result.notes.append("no block was voted again: model, data or key are not the promised ones")
-        return None
-    if not seen.claimed:
-        result.notes.append("no block was voted again: no certificate has a label")
+    if result.findings or not seen.claimed:
+        why = "model, data or key are not the promised ones" if result.findings else "no certificate has a label"
+        result.notes.append(f"no block was voted again: {why}")
         return None
     if given.other_machine:
         result.notes.append("differences between votes are taken for honest ones (--other-machine)")
-    same = not given.other_machine and not machine_differences(identity, promise)
-    voter = Revoter(promised_run(held.terms, made, identity, inputs), held.terms.block)
-    n0, n = int(promise.values["n0"]), int(promise.values["n"])
-    advance = progress(len(seen.claimed) * n0 + n * drawn // estimation)
+    identity, blocks = smoothing.model.identity(), [b for b in held.blocks if b.purpose == Purpose.ESTIMATION]
+    drawn = number_to_draw(given.replay, len(seen.claimed) * len(blocks))
+    same = not given.other_machine and not machine_differences(identity, held.terms.promise)
+    voter = Revoter(promised_run(held.terms, smoothing, identity, inputs), held.terms.block)
+    settings = held.terms.settings
+    advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
     return replay(db, held, seen.claimed, drawn, given.beta, voter, same, result.findings, draw, advance)
 
 
-_NO_MODEL = (Check("model", None, "not given (--model)"),)
+def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:
+    if given.model is None:
+        result.check(Check("model", None, "not given (--model)"))
+        return None
+    smoothing = given.model(promise)
+    result.check(*model_checks(smoothing.identity(shape_of(promise)), promise))
+    return smoothing
 
 
 def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Given) -> Inputs | None:
