@@ -18,7 +18,7 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.certificate import raised, truncated
 from soundsmooth.certify import verdict
-from soundsmooth.cli.certify import _show_row
+from soundsmooth.cli.certify import show_row
 from soundsmooth.promise import Promise
 from soundsmooth.report import (
     average_certified_radius,
@@ -200,7 +200,7 @@ def test_nothing_that_is_shown_is_rounded_up() -> None:
     assert "‖δ‖₂ < 0.999999 (p ≥ 0.999999" in str(record)
     assert certificate_row(record).split("\t")[3] == "0.999999"
     with Console(record=True, width=100) as console:
-        _show_row(console, record)
+        show_row(console, record)
     assert "0.9999 " in console.export_text()
 
 
