@@ -57,7 +57,8 @@ class Recipe:
         if path is not None:
             options.setdefault("threads", cores())
             return cls(Files(files_of(path)), sigma, options)
-        _use_torch()
+        if isinstance(model, str):
+            _use_torch()
         if "threads" not in options and switches():
             options["threads"] = _torch_threads()
         weights = options.pop("weights", None)

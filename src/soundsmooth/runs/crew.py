@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from ..noise import Purpose
-from ..promise import Inputs
+from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import VoteBlock
 from .engine import Run
-from .station import MIXED, Arrival, Build, Kind, Survey
+from .station import MIXED, Arrival, Build, Kind, Survey, run_elsewhere
 from .voter import ATTEMPTS, Image, Outcome, Task
 
 #: Blocks a worker holds beyond those it looks ahead at: one to vote on, one for when that is finished.
@@ -74,17 +74,49 @@ class Crew(Protocol):
         """What is recorded about it beside a certificate."""
 
 
-def survey(crew: Crew, build: Build, inputs: Inputs, settings: Settings) -> tuple[Hand, Survey]:
-    """What the first hand finds out about the model, and that hand."""
-    hand, start = crew.hire(), time.monotonic()
-    hand.call("survey", crew.share(build), inputs.shape, inputs.levels[0].size, settings)
+@dataclass(frozen=True)
+class Muster:
+    """A crew of which the first hand has built the model and has said what is to be promised of it.
+
+    with RayCrew(Need(gpus=1), address="auto") as crew:
+        muster = Muster.of(crew, Recipe.of("model.onnx", "0.25", device="cuda"), inputs, settings(n=100_000))
+        run = muster.run(secret())
+        with open_store(Path("run.db"), run) as store:
+            for issued in certify_into(store, run, engine=muster.engine(run)): ...
+    """
+
+    crew: Crew
+    build: Build
+    inputs: Inputs
+    settings: Settings
+    hand: Hand
+    found: Survey
+
+    @classmethod
+    def of(cls, crew: Crew, build: Build, inputs: Inputs, settings: Settings) -> "Muster":
+        hand = crew.hire()
+        hand.call("survey", crew.share(build), inputs.shape, inputs.levels[0].size, settings)
+        found = _first_answer(crew, hand)
+        if isinstance(found, BaseException):
+            raise found
+        if isinstance(found, Death):
+            raise ValueError(f"a worker died while it built the model: {found.reason}")
+        return cls(crew, build, inputs, settings, hand, found)
+
+    def run(self, secret: Secret, mixed: bool = False) -> Run:
+        """What is promised; with `mixed`, that workers of several kinds may take part (docs/scale.md)."""
+        return run_elsewhere(self.found, self.inputs, self.settings, secret, mixed)
+
+    def engine(self, run: Run, timeout: float | None = None) -> "Elsewhere":
+        """Who votes; a worker that is silent for `timeout` seconds is ended, and its blocks are given to others."""
+        return Elsewhere(self.crew, self.build, run, self.found.kind, self.hand, timeout)
+
+
+def _first_answer(crew: Crew, hand: Hand) -> Any:
+    start = time.monotonic()
     while time.monotonic() - start < FIRST_SECONDS:
         for news in crew.wait([hand], LOOK):
-            if isinstance(news.what, BaseException):
-                raise news.what
-            if isinstance(news.what, Death):
-                raise ValueError(f"a worker died while it built the model: {news.what.reason}")
-            return hand, news.what
+            return news.what
     hand.kill()
     raise ValueError(
         f"no worker was ready within {FIRST_SECONDS:.0f} seconds: it found no free place, or building the model hangs"

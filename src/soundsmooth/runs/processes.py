@@ -28,6 +28,12 @@ class Processes:
     gpus: int = 0
     _hired: int = field(default=0, init=False)
 
+    def __enter__(self) -> "Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to do: the processes end with this one."""
+
     def strength(self) -> int:
         return self.workers
 

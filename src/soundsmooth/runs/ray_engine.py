@@ -119,12 +119,7 @@ class RayCrew:
             answer = self._ray.get(hand.answers.popleft())
         except errors.RayTaskError as error:
             return error.cause if isinstance(error.cause, Exception) else error
-        except (
-            errors.RayActorError,
-            errors.WorkerCrashedError,
-            errors.ObjectLostError,
-            errors.RaySystemError,
-        ) as error:
+        except losses as error:
             hand.kill()
             return Death(f"RuntimeError: a worker was lost: {_reason(error)}", self._alive(hand.node))
         if isinstance(answer, _Located):
@@ -145,9 +140,9 @@ def connect(ray: Any, address: str | None) -> None:
         _check_reachable(str(address))
     try:
         if address in (None, "local"):
-            ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="CRITICAL")
         else:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level="CRITICAL")
     except Exception as error:
         where = f"the Ray cluster at {address!r} cannot be joined" if address else "Ray cannot be started"
         raise ValueError(f"{where}: {first_line(error)}") from error
