@@ -20,6 +20,8 @@ class Once:
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         if self._count() == self.call:
+            with open(self.folder / "misbehaved", "a") as done:
+                done.write(f"{type(self).__name__}\n")
             self.misbehave()
         return brightness(batch)
 
@@ -43,23 +45,14 @@ class HangsOnce(Once):
         time.sleep(600)
 
 
-class HangsOnDark:
-    """Never answers for a batch that is almost black."""
-
-    def __call__(self, batch: np.ndarray) -> np.ndarray:
-        if batch.mean() < 0.25:
-            time.sleep(600)
-        return brightness(batch)
-
-
 class Slow:
-    """Takes its time, and leaves a byte for every call."""
+    """Takes its time, and leaves the number of its process."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self.folder, self.seconds = Path(folder), seconds
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        with open(self.folder / "calls", "ab") as calls:
-            calls.write(b".")
+        with open(self.folder / "processes", "a") as processes:
+            processes.write(f"{os.getpid()}\n")
         time.sleep(self.seconds)
         return brightness(batch)

@@ -74,16 +74,25 @@ class RayCrew:
 
     def __enter__(self) -> "RayCrew":
         """Connect; one clear line, in bounded time, if that cannot be."""
-        if not self._ray.is_initialized():
+        if self._ray.is_initialized():
+            self._check_same()
+        else:
             connect(self._ray, self.address)
             self._ours = True
         if not self._capacity():
+            self.__exit__()
             raise ValueError(f"no machine of the cluster has room for a worker, which takes {self.need}")
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._ours:
             self._ray.shutdown()
+            self._ours = False
+
+    def _check_same(self) -> None:
+        joined = self._ray.get_runtime_context().gcs_address
+        if self.address not in (None, "auto", joined):
+            raise ValueError(f"this process has joined the Ray cluster at {joined!r} already, not {self.address!r}")
 
     def strength(self) -> int:
         return self._capacity() if self.workers is None else self.workers
