@@ -23,6 +23,8 @@ from .voter import ATTEMPTS, Image, Outcome, Task
 
 #: Blocks a worker holds beyond those it looks ahead at: one to vote on, one for when that is finished.
 IN_HAND = 2
+#: So many images for each worker are kept where the workers can fetch them.
+IMAGES_KEPT = 3
 #: Seconds between two looks at clocks and at the size of the crew.
 LOOK = 1.0
 #: When so many workers in a row die before they have voted on anything, more of them will not help.
@@ -345,25 +347,24 @@ class _Shift:
     def _give(self, post: _Post, task: Task) -> None:
         if not post.begun:
             post.since = time.monotonic()
-        post.hand.call("give", task, self._images.at(task.place))
+        post.hand.call("give", task, self._images.at(task.place, IMAGES_KEPT * len(self._posts)))
         post.begun.append(task)
         post.resting = post.arrival is not None and post.arrival.ahead == 0  # it answers every call at once
 
 
 class _Images:
-    """Images as arguments of calls; the last few are kept in the form in which they are shared."""
-
-    KEPT = 64
+    """Images as arguments of calls; the last ones are kept in the form in which they are shared."""
 
     def __init__(self, crew: Crew, run: Run) -> None:
         self._crew, self._inputs = crew, run.inputs
         self._shared: dict[int, Any] = {}
 
-    def at(self, place: int) -> Any:
+    def at(self, place: int, most: int) -> Any:
+        """The image at a place; of the others, `most` are kept."""
         if place not in self._shared:
             image = Image(self._inputs.indices[place], self._inputs.levels[place])
             self._shared[place] = self._crew.share(image)
-            while len(self._shared) > self.KEPT:
+            while len(self._shared) > 1 + most:
                 del self._shared[next(iter(self._shared))]
         return self._shared[place]
 

@@ -101,7 +101,7 @@ class RayCrew:
         return sum(self.need.places(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
 
     def hire(self) -> "RayHand":
-        return RayHand(self._actor.remote())
+        return RayHand(self._actor.remote(gpu=0, share=min(self.need.gpus, 1.0) or 1.0))
 
     @cached_property
     def _actor(self) -> Any:
@@ -209,7 +209,8 @@ class RayHand:
     def kill(self) -> None:
         import ray
 
-        ray.kill(self._actor, no_restart=True)
+        if ray.is_initialized():  # else it has ended with the connection, and Ray would start a cluster to kill it in
+            ray.kill(self._actor, no_restart=True)
 
 
 def _reason(error: BaseException) -> str:

@@ -160,9 +160,8 @@ class _Clerk:
         """From what is stored, whoever voted it."""
         counts0, counts = (self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
         found = verdict(counts0, counts, self.run.smoothing.law.sigma, self.run.settings)
-        seconds = sum(stored.seconds for stored in self.store.blocks(place))
         run = replace(self.run, environment=dict(self.engine.environment))
-        certificate = run.record(place, found, counts0, counts, seconds)
+        certificate = run.record(place, found, counts0, counts, self.store.seconds(place))
         self.store.add_certificate(place, certificate)
         self._guesses.pop(place, None)
         self.claims.release(place)

@@ -65,8 +65,8 @@ class Arrival(NamedTuple):
 class Station:
     """What the others call, in order, one call at a time."""
 
-    def __init__(self, gpu: int = 0) -> None:
-        self._gpu = gpu
+    def __init__(self, gpu: int = 0, share: float = 1.0) -> None:
+        self._gpu, self._share = gpu, share
         self._smoothing: Smoothing | None = None
         self._voter: Voter | None = None
 
@@ -109,8 +109,17 @@ class Station:
 
     def _built(self, build: Build) -> Smoothing:
         if self._smoothing is None:
+            if self._share < 1:
+                _limit_gpu_memory(self._share)
             self._smoothing = build.build(self._gpu)
         return self._smoothing
+
+
+def _limit_gpu_memory(share: float) -> None:
+    """Leave the others on this GPU their part: the largest batch that fits is found by the first, alone on it."""
+    import torch
+
+    torch.cuda.set_per_process_memory_fraction(share)
 
 
 def _compact(outcome: Outcome) -> Outcome:

@@ -308,6 +308,10 @@ class Store:
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 
+    def seconds(self, place: int) -> float:
+        """How long the stored blocks of an image took together."""
+        return self.db.one("SELECT COALESCE(SUM(seconds), 0.0) FROM blocks WHERE place = ?", place)  # type: ignore[no-any-return]
+
     def copies_voted(self) -> int:
         """How many noisy copies have voted so far."""
         return self.db.one("SELECT COALESCE(SUM(count), 0) FROM blocks")  # type: ignore[no-any-return]
