@@ -48,7 +48,9 @@ def overhead(found: dict[str, Any]) -> str:
          f"{ratio:.3f} (lowest {low:.3f}, highest {high:.3f} of {len(whole['rounds'])} rounds)"],
     ]  # fmt: skip
     versions = f"Python {machine['python']}, Ray {machine['ray']}, onnxruntime {machine['onnxruntime']}"
-    return f"{machine['cores']} cores of an {machine['processor']}; {versions}.\n\n" + table(["what", "measured"], body)
+    load = f"a load of {machine['load']:.1f} from whatever else ran"
+    where = f"{machine['cores']} cores of an {machine['processor']}; {versions}; {load}."
+    return f"{where}\n\n{table(['what', 'measured'], body)}"
 
 
 def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
@@ -56,8 +58,8 @@ def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
     body = [cells for row in rows for cells in costs(row, per_driver(measured))]
     head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "drivers", "images to send"]
     numbers = (
-        f"{IMAGES} images, n = {CHOSEN.n}, n₀ = {CHOSEN.n0}, on {forward['machine']}s; {blocks_each()} blocks an image; "
-        f"one driver keeps up with {per_driver(measured):.0f} blocks per second."
+        f"{IMAGES} images, n = {CHOSEN.n}, n₀ = {CHOSEN.n0}, on {forward['machine']}s; {blocks_each()} blocks an "
+        f"image; one driver keeps up with {per_driver(measured):.0f} blocks per second."
     )
     room = IMAGES * image_bytes()
     size = IMAGES * blocks_each() * measured["driver, busy"]["bytes per block"]

@@ -136,7 +136,8 @@ class RayCrew:
         return answer
 
     def _alive(self, node: str | None) -> bool:
-        return any(one["Alive"] for one in self._ray.nodes() if one["NodeID"] == node)
+        """Whether a machine is still there, as far as is known."""
+        return node is None or any(one["Alive"] for one in self._ray.nodes() if one["NodeID"] == node)
 
     def describe(self) -> Mapping[str, str]:
         return {"engine": f"ray {self._ray.__version__}"}
