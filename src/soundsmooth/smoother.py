@@ -54,10 +54,7 @@ class Smoother:
         weights: str | Path | None = None,
         independence: str = "auto",
     ) -> None:
-        if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
-            warnings.warn(
-                f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=2
-            )
+        warn_if_large(sigma, grid)
         base: Model = model_of(
             model,
             device=device,
@@ -124,3 +121,11 @@ class Smoother:
         abstains. A certificate does not bound how often that happens.
         """
         return predict_input(self.smoothing, 0, self.smoothing.law.grid.on_grid(np.asarray(image)), n, alpha)
+
+
+def warn_if_large(sigma: Rational, grid: Grid) -> None:
+    """A warning about a σ that was probably meant for 0 … 255."""
+    if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
+        warnings.warn(
+            f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=3
+        )

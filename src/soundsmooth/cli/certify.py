@@ -11,7 +11,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..promise import Inputs, Promise, secret
+from ..noise import Law
+from ..promise import Inputs, Promise, Secret, secret
 from ..report import (
     average_certified_radius,
     certified_accuracy,
@@ -24,6 +25,7 @@ from ..runs.engine import certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, Output, check_new_file
 from ..settings import Settings, settings
 from ..smoother import Smoother
+from .elsewhere import muster, votes_elsewhere
 from .options import Choices
 from .shared import inputs, is_demo, progress_bar, smoother
 
@@ -38,6 +40,8 @@ def run_certify(choices: Choices) -> None:
         from .runs import certify_into_run
 
         return certify_into_run(choices)
+    if votes_elsewhere(choices):
+        raise ValueError("other processes and clusters vote into a run that is kept: name it with --out run.db")
     chosen = chosen_settings(choices)
     hidden = secret(choices.get("seed"), choices.get("nonce"))
     with Output(choices.path("out"), CERTIFY_HEADER) as output:
@@ -51,7 +55,7 @@ def run_certify(choices: Choices) -> None:
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
         with bar:  # from here on something is shown
-            show_head(bar.console, smooth, images, chosen)
+            show_head(bar.console, smooth.smoothing.law, images, chosen)
             done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
@@ -97,9 +101,7 @@ def print_promise(choices: Choices, out: Path | None = None) -> None:
             "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
         )
     chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
-    smoothing = smoother(choices).smoothing
-    images = inputs(choices, smoothing.law.grid)
-    promise = promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
+    promise = _promise(choices, chosen, hidden)
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)
@@ -107,6 +109,15 @@ def print_promise(choices: Choices, out: Path | None = None) -> None:
     else:
         out.write_bytes(text)
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
+
+
+def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
+    if votes_elsewhere(choices):
+        with muster(choices, chosen, None) as (crowd, mixed):
+            return crowd.run(hidden, mixed).promise
+    smoothing = smoother(choices).smoothing
+    images = inputs(choices, smoothing.law.grid)
+    return promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
@@ -128,8 +139,7 @@ def chosen_settings(choices: Choices) -> Settings:
     return settings(**asked)
 
 
-def show_head(console: Console, smooth: Smoother, images: Inputs, chosen: Settings) -> None:
-    law = smooth.smoothing.law
+def show_head(console: Console, law: Law, images: Inputs, chosen: Settings) -> None:
     console.print(
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",

@@ -9,6 +9,7 @@ import typer
 
 _HOW = "How to certify"
 _MODEL = "Model and data"
+_SCALE = "More than one machine"
 
 ModelArgument = Annotated[
     str | None,
@@ -95,6 +96,33 @@ NoVotes = Annotated[
     _option("Keep counts only in the .db, not which copies voted for the label.", "--no-votes", panel=_MODEL),
 ]
 PromiseOut = Annotated[Path | None, _option("Write the promise to this new file instead.", panel=_MODEL)]
+Engine = Annotated[
+    str | None,
+    _option(
+        "Who votes: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').",
+        panel=_SCALE,
+        default="local",
+    ),
+]
+Address = Annotated[
+    str | None,
+    _option("Of the Ray cluster: HOST:PORT or auto.", panel=_SCALE, default="RAY_ADDRESS, or one on this machine"),
+]
+Timeout = Annotated[
+    float | None,
+    _option("Seconds after which a worker that hangs over a block is ended.", panel=_SCALE, default="never"),
+]
+CpusPerWorker = Annotated[
+    float | None, _option("For Ray to reserve.", panel=_SCALE, default="the model's threads; 1 beside a GPU")
+]
+GpusPerWorker = Annotated[
+    float | None,
+    _option("For Ray to reserve; 0.5 for two workers on each.", panel=_SCALE, default="1 for --device cuda"),
+]
+AllowMixed = Annotated[
+    bool | None,
+    _option("Promise `device: mixed` and let workers of different kinds vote.", "--allow-mixed", panel=_SCALE),
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="An .db file that certify wrote.")]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
@@ -141,6 +169,7 @@ class Choices:
 
 INTEGERS = {"n", "n0", "limit", "skip", "threads", "workers", "batch_size"}
 NUMBERS = {"sigma", "alpha", "k"}
+REALS = {"timeout", "cpus_per_worker", "gpus_per_worker"}
 TEXTS = {
     "model",
     "data",
@@ -155,10 +184,12 @@ TEXTS = {
     "independence",
     "compile",
     "out",
+    "engine",
+    "address",
 }
-TRUTHS = {"channels_last", "require_proof", "no_votes"}
+TRUTHS = {"channels_last", "require_proof", "no_votes", "allow_mixed"}
 #: One file may serve commit, certify and predict: each takes what it needs.
-KNOWN = INTEGERS | NUMBERS | TEXTS | TRUTHS | {"commitment"}
+KNOWN = INTEGERS | NUMBERS | REALS | TEXTS | TRUTHS | {"commitment"}
 
 
 def _check_type(what: str, name: str, value: object) -> None:
@@ -166,8 +197,10 @@ def _check_type(what: str, name: str, value: object) -> None:
         raise ValueError(f"{what} must be an integer, not {value!r}")
     if name in TRUTHS and not isinstance(value, bool):
         raise ValueError(f"{what} must be true or false, not {value!r}")
+    if name in REALS and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError(f"{what} must be a number, not {value!r}")
     plain = (str, int, float) if name in NUMBERS else str
-    if name not in INTEGERS | TRUTHS and not isinstance(value, plain):
+    if name not in INTEGERS | TRUTHS | REALS and not isinstance(value, plain):
         raise ValueError(f"{what} must be a plain value in quotes, not {value!r}")
 
 

@@ -1,6 +1,6 @@
 """`soundsmooth certify --out run.db`, and `soundsmooth runs`: runs that can be interrupted, looked at and exported."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
@@ -17,11 +17,12 @@ from ..promise import Inputs, Secret, secret
 from ..report import decimal_below, radii_that_occur
 from ..runs.engine import Run, Smoothing, run_of
 from ..runs.export import export
-from ..runs.resume import certify_into, open_store
+from ..runs.resume import Engine, certify_into, open_store
 from ..runs.store import Failure, Progress, Store, terms_at
 from ..runs.summary import average_certified_radius, certified_accuracies, labelled
 from ..settings import Settings
 from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
+from .elsewhere import muster, votes_elsewhere
 from .options import Choices
 from .shared import inputs, progress_bar, smoother
 
@@ -35,17 +36,26 @@ def certify_into_run(choices: Choices) -> None:
     assert path is not None
     chosen = chosen_settings(choices)
     _secret(choices, path)  # what is wrong with the file or the seed is said before the model is loaded
+    if votes_elsewhere(choices):
+        with muster(choices, chosen, terms_at(path)) as (crowd, mixed):
+            store, run = _open(choices, path, lambda hidden: crowd.run(hidden, mixed))
+            return _finish(path, store, run, crowd.engine(run, choices.get("timeout")))
     smooth = smoother(choices)
     images = inputs(choices, smooth.smoothing.law.grid)
-    store, run = _open(choices, path, smooth.smoothing, images, chosen)
+    store, run = _open(choices, path, lambda hidden: _run_here(path, smooth.smoothing, images, chosen, hidden))
+    return _finish(path, store, run)
+
+
+def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) -> None:
     with store:
         bar = progress_bar()
-        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
+        task = bar.add_task("certifying", total=len(run.inputs.levels) * (run.settings.n0 + run.settings.n))
         with bar:
-            show_head(bar.console, smooth, images, chosen)
+            show_head(bar.console, run.smoothing.law, run.inputs, run.settings)
             _show_before(bar.console, store)
             bar.advance(task, store.copies_voted())
-            with closing(certify_into(store, run, lambda done: bar.advance(task, done))) as issued:
+            issued = certify_into(store, run, lambda done: bar.advance(task, done), engine=engine)
+            with closing(issued):
                 _certify(issued, store, bar)
         show_summary(bar.console, store)
         _say(bar.console, f"\nkept in {path}")
@@ -53,21 +63,24 @@ def certify_into_run(choices: Choices) -> None:
             raise typer.Exit(SOME_FAILED)
 
 
-def _open(
-    choices: Choices, path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, again: bool = True
-) -> tuple[Store, Run]:
+def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Run:
     begun = terms_at(path)
     if begun is not None and smoothing.batch is None and smoothing.model.place is not None:
         # What fits on a GPU is found by trying; a run that has begun keeps what was found then.
         smoothing = replace(smoothing, batch=int(begun.promise.values["batch"]))
-    run = run_of(smoothing, images, chosen, _secret(choices, path))
+    return run_of(smoothing, images, chosen, hidden)
+
+
+def _open(choices: Choices, path: Path, run_with: Callable[[Secret], Run], again: bool = True) -> tuple[Store, Run]:
+    begun = terms_at(path)
+    run = run_with(_secret(choices, path))
     check_commitment(choices.get("commitment"), lambda: run.promise)
     try:
         return open_store(path, run, votes=not choices.get("no_votes", False)), run
     except ValueError:
         # Another process may have begun the run a moment ago, with a seed of its own, which is then ours too.
         if again and begun is None and choices.get("seed") is None:
-            return _open(choices, path, smoothing, images, chosen, again=False)
+            return _open(choices, path, run_with, again=False)
         raise
 
 

@@ -1,5 +1,8 @@
 """What certify and predict have in common: which classifier, which images."""
 
+from pathlib import Path
+from typing import Any
+
 from rich.progress import (
     BarColumn,
     Progress,
@@ -13,6 +16,7 @@ from .. import embedded
 from ..exact import positive
 from ..grid import Grid
 from ..promise import Inputs
+from ..recipe import Recipe
 from ..runs.data import read_npz
 from ..smoother import Smoother
 from .options import Choices
@@ -38,12 +42,25 @@ def is_demo(choices: Choices) -> bool:
 
 
 def smoother(choices: Choices) -> Smoother:
+    model, sigma = _model_and_sigma(choices)
+    return Smoother(model, sigma, **_options(choices))
+
+
+def recipe(choices: Choices) -> Recipe:
+    """The same smoother, to be made elsewhere."""
+    model, sigma = _model_and_sigma(choices)
+    return Recipe.of(model, sigma, **_options(choices))
+
+
+def _options(choices: Choices) -> dict[str, Any]:
+    proof = {"independence": "proved"} if choices.get("require_proof") else {}
+    return choices.only_given(*FOR_THE_SMOOTHER) | proof
+
+
+def _model_and_sigma(choices: Choices) -> tuple[str | Path, str]:
     sigma = choices.get("sigma", "0.25")
     model = choices.get("model")
-    if model is None:
-        model = embedded.model_for(positive(sigma, "sigma"))
-    proof = {"independence": "proved"} if choices.get("require_proof") else {}
-    return Smoother(model, sigma, **(choices.only_given(*FOR_THE_SMOOTHER) | proof))
+    return embedded.model_for(positive(sigma, "sigma")) if model is None else model, sigma
 
 
 def inputs(choices: Choices, grid: Grid) -> Inputs:

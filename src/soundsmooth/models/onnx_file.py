@@ -85,32 +85,46 @@ class OnnxModel:
 
 def read_model(path: Path) -> tuple[bytes, str]:
     """The model as one piece of bytes, and the SHA-256 of its file and of every file of weights it names."""
+    content, model, files = _read(path)
+    digest = hashlib.sha256(content)
+    if not files:
+        return content, digest.hexdigest()
+    for name, weights in files.items():
+        digest.update(name.encode() + b"\0" + hashlib.sha256(weights).digest())
+    for tensor in _outside(model):  # from the bytes that were hashed, not from the disk again
+        _put_inside(tensor, files[_entry(tensor, "location")])
+    if model.ByteSize() > MOST_BYTES:
+        raise ValueError(f"{str(path)!r} with its weights exceeds the 2 GiB that one ONNX message can hold")
+    return model.SerializeToString(), digest.hexdigest()
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """The model's file and every file of weights it names, by their names in its folder, as they are on the disk."""
+    content, _, files = _read(path)
+    return {path.name: content, **files}
+
+
+def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:
     import onnx
     from google.protobuf.message import DecodeError
 
     if not path.is_file():
         raise ValueError(f"there is no model file {str(path)!r}")
     content = path.read_bytes()
-    digest = hashlib.sha256(content)
     try:
         model = onnx.load_model_from_string(content)
     except DecodeError:
         raise ValueError(f"{str(path)!r} is not an ONNX file, or a broken one") from None
     if not model.graph.node:
         raise ValueError(f"{str(path)!r} is not an ONNX file, or it holds no graph")
-    outside = [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
-    if not outside:
-        return content, digest.hexdigest()
-    files = {
-        name: _file_inside(path.parent, name).read_bytes() for name in sorted({_entry(t, "location") for t in outside})
-    }
-    for name, weights in files.items():
-        digest.update(name.encode() + b"\0" + hashlib.sha256(weights).digest())
-    for tensor in outside:  # from the bytes that were hashed, not from the disk again
-        _put_inside(tensor, files[_entry(tensor, "location")])
-    if model.ByteSize() > MOST_BYTES:
-        raise ValueError(f"{str(path)!r} with its weights exceeds the 2 GiB that one ONNX message can hold")
-    return model.SerializeToString(), digest.hexdigest()
+    names = sorted({_entry(tensor, "location") for tensor in _outside(model)})
+    return content, model, {name: _file_inside(path.parent, name).read_bytes() for name in names}
+
+
+def _outside(model: "onnx.ModelProto") -> "list[onnx.TensorProto]":
+    import onnx
+
+    return [tensor for tensor in _tensors(model) if tensor.data_location == onnx.TensorProto.EXTERNAL]
 
 
 def _entry(tensor: "onnx.TensorProto", key: str) -> str:

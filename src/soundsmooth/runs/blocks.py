@@ -52,7 +52,7 @@ def vote_blocks(settings: Settings, size: int) -> list[VoteBlock]:
 class BlockVotes:
     """The votes of a block, copy by copy."""
 
-    labels: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.signedinteger]
     classes: int
 
     @property

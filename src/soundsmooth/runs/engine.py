@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -184,6 +185,32 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
 
 
 @dataclass(frozen=True)
+class Duty:
+    """What a voter has to know of a run: the key but not the seed, and neither labels nor other inputs."""
+
+    identity: Identity
+    settings: Settings
+    shape: tuple[int, ...]
+    batch: int
+    key: bytes = field(repr=False)
+
+    def noise(self, worker: Worker, keep: int | None = None) -> Callable[[int], Source]:
+        """The noise for the input of a number: its own, or one for all, of which the last `keep` batches are kept."""
+        if self.settings.noise == "fresh":
+            return lambda index: FreshNoise(worker.sampler, self.key, index)
+        shared = SharedNoise(worker.sampler, self.key, keep)
+        return lambda index: shared
+
+    def voting(self, worker: Worker) -> Voting:
+        return Voting(worker.model, self.batch, self.identity.flags)
+
+    def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
+        """What was promised is what voted, as far as can be seen from outside the model."""
+        if changed() or worker.model.identity() != self.identity:
+            raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
+
+
+@dataclass(frozen=True)
 class _Begun:
     """An input whose votes are being cast."""
 
@@ -315,21 +342,21 @@ class Run:
                 progress(block.keep)
         return [so_far.close().counts() for so_far in polls]
 
+    @cached_property
+    def duty(self) -> Duty:
+        batch = self.smoothing.batch_for(self.inputs.shape, self.settings.n)
+        return Duty(self.identity, self.settings, self.inputs.shape, batch, self.secret.key(self.promise))
+
     def noise(self, worker: Worker, keep: int | None = None) -> Callable[[int], Source]:
         """The noise for the input at a place: its own, or one for all, of which the last `keep` batches are kept."""
-        key = self.secret.key(self.promise)
-        if self.settings.noise == "fresh":
-            return lambda place: FreshNoise(worker.sampler, key, self.inputs.indices[place])
-        shared = SharedNoise(worker.sampler, key, keep)
-        return lambda place: shared
+        noise = self.duty.noise(worker, keep)
+        return lambda place: noise(self.inputs.indices[place])
 
     def voting(self, worker: Worker) -> Voting:
-        return self.smoothing.voting(worker, self.inputs.shape, self.settings.n, self.identity)
+        return self.duty.voting(worker)
 
     def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
-        """What was promised is what voted, as far as can be seen from outside the model."""
-        if changed() or worker.model.identity() != self.identity:
-            raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
+        self.duty.check_model(worker, changed)
 
     def record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
         return Certificate(

@@ -323,6 +323,10 @@ class Store:
         votes = self.db.one("SELECT votes FROM blocks LIMIT 1")
         return None if votes is None else len(_counts(votes).classes)
 
+    def seconds(self, place: int) -> float:
+        """How long the stored blocks of an image took together."""
+        return self.db.one("SELECT COALESCE(SUM(seconds), 0.0) FROM blocks WHERE place = ?", place)  # type: ignore[no-any-return]
+
     def copies_voted(self) -> int:
         """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
         begun: int = self.db.one(

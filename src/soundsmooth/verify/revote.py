@@ -10,7 +10,7 @@ from ..noise import Purpose
 from ..noise.sources import Source
 from ..runs.blocks import BlockVotes, Casting, VoteBlock
 from ..runs.engine import Run
-from ..runs.resume import ATTEMPTS, look_ahead
+from ..runs.voter import ATTEMPTS, look_ahead
 
 
 class Task(NamedTuple):

@@ -1,0 +1,117 @@
+"""Write the tables of docs/scale.md from what was measured.
+
+    python experiments/scale/table.py docs/data/gpu.json docs/data/scale.json docs/scale.md
+
+Only what lies between the marks in the page is replaced; no number there is typed by hand.
+"""
+
+import json
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from soundsmooth.runs.blocks import block_size, vote_blocks
+from soundsmooth.settings import settings
+
+IMAGES, SIDE, CHANNELS, BATCH = 50_000, 224, 3, 1000
+CHOSEN = settings(n0=100, n=100_000)
+GPUS = (1, 8, 1000)
+LEVEL_BYTES = 2
+
+
+def main(gpu: Path, scale: Path, page: Path) -> None:
+    forward, measured = json.loads(gpu.read_text()), json.loads(scale.read_text())
+    text = page.read_text()
+    for name, made in (("overhead", overhead(measured)), ("imagenet", imagenet(forward, measured))):
+        begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
+        before, rest = text.split(begin)
+        _, after = rest.split(end)
+        text = f"{before}{begin}\n{made}\n{end}{after}"
+    page.write_text(text)
+
+
+def overhead(found: dict[str, Any]) -> str:
+    calls, whole, machine = found["calls"], found["throughput"], found["environment"]
+    single, busy = found["driver"], found["driver, busy"]
+    ratio, low, high = whole["ray / plain"]
+    body = [
+        ["a call that does nothing, there and back", f"{1e3 * calls['seconds for one']:.2f} ms"],
+        ["such calls with queues filled, per second", f"{calls['per second']:.0f}"],
+        ["blocks written per second, one at a time", f"{single['blocks per second']:.0f}"],
+        [f"the same, {busy['answers at a time']} at a time", f"{busy['blocks per second']:.0f}"],
+        ["processor time for a block, its share of bound and certificate included",
+         f"{1e3 * busy['processor seconds per block']:.2f} ms"],
+        ["the store's size", f"{busy['bytes per block'] / 1e3:.1f} kB a block"],
+        [f"throughput, {whole['workers']} Ray workers and the store, over {whole['workers']} plain processes without",
+         f"{ratio:.3f} (lowest {low:.3f}, highest {high:.3f} of {len(whole['rounds'])} rounds)"],
+    ]  # fmt: skip
+    versions = f"Python {machine['python']}, Ray {machine['ray']}, onnxruntime {machine['onnxruntime']}"
+    load = f"a load of {machine['load']:.1f} from whatever else ran"
+    where = f"{machine['cores']} cores of an {machine['processor']}; {versions}; {load}."
+    return f"{where}\n\n{table(['what', 'measured'], body)}"
+
+
+def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
+    rows = [row for row in forward["whole"] if row["network"] == "resnet50"]
+    body = [cells for row in rows for cells in costs(row, per_driver(measured))]
+    head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "drivers", "images to send"]
+    numbers = (
+        f"{IMAGES} images, n = {CHOSEN.n}, n₀ = {CHOSEN.n0}, on {forward['machine']}s; {blocks_each()} blocks an "
+        f"image; one driver keeps up with {per_driver(measured):.0f} blocks per second."
+    )
+    room = IMAGES * image_bytes()
+    size = IMAGES * blocks_each() * measured["driver, busy"]["bytes per block"]
+    sizes = f"The images take {room / 1e9:.0f} GB of the driver's memory, the store {size / 1e9:.1f} GB of its disk."
+    return f"{numbers}\n\n{table(head, body)}\n\n{sizes}"
+
+
+def costs(row: dict[str, Any], limit: float) -> list[list[str]]:
+    """For each number of GPUs: how long it takes, and what that asks of drivers and network."""
+    each = row["seconds"]["ours, fresh"] / row["n"] * (CHOSEN.n + CHOSEN.n0)
+    lines = []
+    for gpus in GPUS:
+        seconds = IMAGES * each / gpus
+        blocks = IMAGES * blocks_each() / seconds
+        lines.append(
+            [
+                row["precision"],
+                str(gpus),
+                duration(seconds),
+                f"{IMAGES * each / 3600:.0f}",
+                f"{blocks:.1f}",
+                str(math.ceil(blocks / limit)),
+                f"{IMAGES * image_bytes() / seconds / 1e6:.2f} MB/s",
+            ]
+        )
+    return lines
+
+
+def per_driver(measured: dict[str, Any]) -> float:
+    """Blocks per second: a call to a worker, and what is written when its answer comes."""
+    return 1 / (1 / measured["calls"]["per second"] + 1 / measured["driver, busy"]["blocks per second"])
+
+
+def blocks_each() -> int:
+    return len(vote_blocks(CHOSEN, block_size(CHOSEN, BATCH, CHANNELS * SIDE * SIDE)))
+
+
+def image_bytes() -> int:
+    return CHANNELS * SIDE * SIDE * LEVEL_BYTES
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{float(Fraction(seconds) / size):.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def table(head: list[str], body: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    main(*(Path(name) for name in sys.argv[1:]))

@@ -1,0 +1,129 @@
+"""Who votes on blocks: a worker that is given one after the other, and knows nothing of the store."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import NamedTuple
+
+from ..certify import ModelChangedError
+from ..grid import Levels
+from ..models.protocol import first_line
+from ..noise import Purpose
+from .blocks import BlockVotes, Casting, VoteBlock
+from .engine import Duty, Worker
+
+#: A block that raises an error is tried so often, always on its own noise, before its image is given up for now.
+ATTEMPTS = 3
+#: So many blocks a GPU has been given when the first one's votes are asked for: it never waits for the disk.
+AHEAD = 4
+
+
+class Image(NamedTuple):
+    """What a voter sees of an image: its number, which names the noise, and its levels."""
+
+    number: int
+    levels: Levels
+
+
+class Task(NamedTuple):
+    """A block of the image at a place."""
+
+    place: int
+    block: VoteBlock
+
+
+class Outcome(NamedTuple):
+    """What came of a block: its votes, or None if every attempt failed; and the errors on the way."""
+
+    task: Task
+    votes: BlockVotes | None
+    errors: tuple[str, ...]
+    seconds: float
+
+
+def look_ahead(worker: Worker) -> int:
+    """How many blocks are begun before the first one's votes are asked for."""
+    return 0 if worker.model.place is None else AHEAD
+
+
+class _Begun(NamedTuple):
+    task: Task
+    image: Image
+    start: float
+    casting: Casting | Exception
+    changed: Callable[[], bool]
+
+
+class Voter:
+    """Votes on blocks in the order in which they are given; after a failure, on none of the rest of that image.
+
+    Guarantee: every attempt at a block is made on the block's own noise.
+    """
+
+    def __init__(self, duty: Duty, worker: Worker, keep: int | None = None) -> None:
+        self._duty, self._worker = duty, worker
+        self._noise, self._voting = duty.noise(worker, keep), duty.voting(worker)
+        self._ahead = look_ahead(worker)
+        self._waiting: deque[_Begun] = deque()
+        self._failed: set[int] = set()
+        self._finished = time.perf_counter()
+
+    def vote(self, tasks: Iterable[Task], image_at: Callable[[int], Image]) -> Generator[Outcome, None, None]:
+        """An outcome for each task, in order."""
+        for task in tasks:
+            yield from self.give(task, image_at(task.place))
+        yield from self.rest()
+
+    def give(self, task: Task, image: Image) -> list[Outcome]:
+        """Begin a block; what comes back is the outcome of an earlier one, once enough are begun."""
+        if task.place in self._failed:
+            return []
+        self._waiting.append(self._begin_all(task, image))
+        return [self._finish(self._waiting.popleft())] if len(self._waiting) > self._ahead else []
+
+    def rest(self) -> Iterator[Outcome]:
+        """The outcomes of all that was begun."""
+        while self._waiting:
+            yield self._finish(self._waiting.popleft())
+
+    def _begin_all(self, task: Task, image: Image) -> _Begun:
+        start, casting = time.perf_counter(), self._begin(task, image)
+        return _Begun(task, image, start, casting, self._worker.model.changes())
+
+    def _begin(self, task: Task, image: Image) -> Casting | Exception:
+        try:
+            return self._cast(task.block, image)
+        except ModelChangedError:
+            raise
+        except Exception as error:
+            return error
+
+    def _cast(self, block: VoteBlock, image: Image) -> Casting:
+        settings = self._duty.settings
+        batch = self._voting.batch_for(settings.n0 if block.purpose == Purpose.SELECTION else settings.n)
+        return Casting(self._voting, self._noise(image.number), image.levels, block, batch)
+
+    def _finish(self, begun: _Begun) -> Outcome:
+        """The votes, after as many attempts as it takes."""
+        errors: list[str] = []
+        votes = self._votes(begun.casting, begun.changed, errors)
+        while votes is None and len(errors) < ATTEMPTS:
+            again = self._begin_all(begun.task, begun.image)
+            votes = self._votes(again.casting, again.changed, errors)
+        if votes is None:
+            self._failed.add(begun.task.place)
+        start, self._finished = max(begun.start, self._finished), time.perf_counter()
+        return Outcome(begun.task, votes, tuple(errors), self._finished - start)
+
+    def _votes(self, casting: Casting | Exception, changed: Callable[[], bool], errors: list[str]) -> BlockVotes | None:
+        try:
+            if isinstance(casting, Exception):
+                raise casting
+            votes = casting.votes()
+        except ModelChangedError:
+            raise
+        except Exception as error:
+            errors.append(f"{type(error).__name__}: {first_line(error)}")
+            return None
+        self._duty.check_model(self._worker, changed)  # before its votes are stored: later nobody could tell
+        return votes

@@ -1,0 +1,58 @@
+"""Classifiers for workers in other processes: they misbehave once, and a file remembers that they have."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5, np.full(len(mean), -0.1)], axis=1)
+
+
+class Once:
+    """`brightness`, but the call of that number, counted over all processes together, does something else first."""
+
+    def __init__(self, folder: Path, call: int) -> None:
+        self.folder, self.call = Path(folder), call
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if self._count() == self.call:
+            with open(self.folder / "misbehaved", "a") as done:
+                done.write(f"{type(self).__name__}\n")
+            self.misbehave()
+        return brightness(batch)
+
+    def _count(self) -> int:
+        with open(self.folder / "calls", "ab") as calls:
+            calls.write(b".")
+            calls.flush()
+            return calls.tell()
+
+    def misbehave(self) -> None:
+        raise NotImplementedError
+
+
+class DiesOnce(Once):
+    def misbehave(self) -> None:
+        os._exit(3)
+
+
+class HangsOnce(Once):
+    def misbehave(self) -> None:
+        time.sleep(600)
+
+
+class Slow:
+    """Takes its time, and leaves the number of its process."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self.folder, self.seconds = Path(folder), seconds
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        with open(self.folder / "processes", "a") as processes:
+            processes.write(f"{os.getpid()}\n")
+        time.sleep(self.seconds)
+        return brightness(batch)

@@ -1,0 +1,240 @@
+"""Workers elsewhere: whoever dies, hangs or comes late, the run ends with exactly what one process would have found."""
+
+import itertools
+import random
+from collections import deque
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import soundsmooth as ss
+from runs.far_models import DiesOnce, HangsOnce, Once, brightness
+from soundsmooth.promise import Inputs, secret
+from soundsmooth.recipe import Recipe
+from soundsmooth.runs import crew, station, voter
+from soundsmooth.runs.crew import Death, Muster, News
+from soundsmooth.runs.engine import Run, run_of
+from soundsmooth.runs.processes import Processes
+from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.station import Kind, Station
+from soundsmooth.runs.store import Failure, Store
+from soundsmooth.settings import Settings, settings
+
+COUNT = 4
+SECRET = secret("far away", "ab" * 32)
+
+
+def inputs(count: int = COUNT) -> Inputs:
+    levels = tuple(np.full((2, 2), 40 + 25 * (i % 8), np.int16) for i in range(count))
+    return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None] * count)
+
+
+def recipe(model: object = brightness) -> Recipe:
+    return Recipe.of(model, "0.5", batch_size=10, threads=1)
+
+
+def small(noise: str = "fresh") -> Settings:
+    """23 blocks for each image: three of selection."""
+    return settings(n0=50, n=400, noise=noise)
+
+
+def here(model: object = brightness, noise: str = "fresh", count: int = COUNT) -> Run:
+    return run_of(recipe(model).build(), inputs(count), small(noise), SECRET)
+
+
+def rows(path: Path) -> tuple[list, list]:
+    """Certificates and blocks; what depends on time or place is left out."""
+    with Store.read(path) as store:
+        assert not list(store.findings())
+        blocks = list(store.db.rows("SELECT place, purpose, first, count, votes, hits FROM blocks ORDER BY 1, 2, 3"))
+        return [replace(each, seconds=0.0, environment={}) for each in store.certificates()], blocks
+
+
+def locally(path: Path, run: Run) -> tuple[list, list]:
+    with open_store(path, run) as store:
+        assert not any(isinstance(issued, Failure) for issued in certify_into(store, run))
+    return rows(path)
+
+
+def elsewhere(path: Path, muster: Muster, timeout: float | None = None, mixed: bool = False) -> list:
+    run = muster.run(SECRET, mixed)
+    with open_store(path, run) as store:
+        return list(certify_into(store, run, engine=muster.engine(run, timeout)))
+
+
+@dataclass(eq=False)
+class FakeHand:
+    """A station in this process."""
+
+    station: Station = field(default_factory=Station)
+    calls: deque = field(default_factory=deque)
+    killed: bool = False
+
+    def call(self, method: str, *arguments: object) -> None:
+        self.calls.append((method, arguments))
+        assert sum(name == "give" for name, _ in self.calls) <= voter.AHEAD + crew.IN_HAND  # the queue is bounded
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@dataclass(eq=False)
+class FakeCrew:
+    """Hands that answer in a random order, and die at random."""
+
+    chance: random.Random = field(default_factory=lambda: random.Random(1))
+    deaths: float = 0.0
+    size: int = 3
+    hired: int = 0
+
+    def strength(self) -> int:
+        return self.size
+
+    def hire(self) -> FakeHand:
+        self.hired += 1
+        return FakeHand()
+
+    def share(self, value: object) -> object:
+        return value
+
+    def wait(self, hands: list[FakeHand], seconds: float) -> list[News]:
+        busy = [hand for hand in hands if hand.calls]
+        self.chance.shuffle(busy)
+        return [News(hand, self._answer(hand)) for hand in busy[: 1 + self.chance.randrange(self.size)]]
+
+    def _answer(self, hand: FakeHand) -> object:
+        method, arguments = hand.calls.popleft()
+        if method in ("give", "rest") and self.chance.random() < self.deaths:
+            return Death("it died", suspicious=self.chance.random() < 0.5)
+        try:
+            return getattr(hand.station, method)(*arguments)
+        except Exception as error:
+            return error
+
+    def describe(self) -> dict[str, str]:
+        return {"engine": "fake"}
+
+
+@pytest.fixture(params=[0, 4], ids=["as a CPU", "as a GPU, looking ahead"])
+def ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (station, voter):
+        monkeypatch.setattr(module, "look_ahead", lambda worker: request.param)
+
+
+@pytest.mark.usefixtures("ahead")
+@pytest.mark.parametrize("noise", ["fresh", "shared", "batchwise"])
+@pytest.mark.parametrize("deaths", [0.0, 0.05])
+def test_the_rows_are_those_of_one_process(tmp_path: Path, noise: str, deaths: float) -> None:
+    crew = FakeCrew(random.Random(7), deaths)
+    issued = elsewhere(tmp_path / "far.db", Muster.of(crew, recipe(), inputs(), small(noise)))
+    assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    assert crew.hired > crew.size if deaths else crew.hired == crew.size
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(noise=noise))
+
+
+class DeadlyCrew(FakeCrew):
+    """Hands that die whenever they are given the darkest image."""
+
+    def _answer(self, hand: FakeHand) -> object:
+        method, arguments = hand.calls[0]
+        if method == "give" and arguments[1].number == 5:
+            hand.calls.clear()
+            return Death("SegmentationFault: it died")
+        return super()._answer(hand)
+
+
+@pytest.mark.usefixtures("ahead")
+def test_an_image_that_kills_its_workers_fails_and_no_other(tmp_path: Path) -> None:
+    issued = elsewhere(tmp_path / "far.db", Muster.of(DeadlyCrew(), recipe(), inputs(), small()))
+    failed = [each for each in issued if isinstance(each, Failure)]
+    assert [(each.index, each.attempts, each.error) for each in failed] == [(5, 3, "SegmentationFault: it died")]
+    far, near = rows(tmp_path / "far.db")[0], locally(tmp_path / "near.db", here())[0]
+    assert far == near[1:]
+
+
+def test_a_run_continues_with_another_engine(tmp_path: Path) -> None:
+    muster = Muster.of(FakeCrew(), recipe(), inputs(), small())
+    run = muster.run(SECRET)
+    with open_store(tmp_path / "far.db", run) as store:
+        assert len(list(itertools.islice(certify_into(store, run, engine=muster.engine(run)), 2))) == 2
+    assert locally(tmp_path / "far.db", here()) == locally(tmp_path / "near.db", here())
+
+
+def test_workers_that_never_get_ready_are_not_hired_forever(tmp_path: Path) -> None:
+    class Stillborn(FakeCrew):
+        def _answer(self, hand: FakeHand) -> object:
+            return Death("it died") if hand.calls[0][0] == "begin" else super()._answer(hand)
+
+    with pytest.raises(ValueError, match="workers died before they could vote; the last: it died"):
+        elsewhere(tmp_path / "far.db", Muster.of(Stillborn(), recipe(), inputs(), small()))
+
+
+def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None:
+    muster = Muster.of(FakeCrew(), recipe(), inputs(), small())
+    other = replace(muster, build=recipe(lambda batch: -brightness(batch)), hand=FakeHand())
+    with pytest.raises(ValueError, match=r"a worker's model is not the promised one: digest .*… -> "):
+        elsewhere(tmp_path / "far.db", other)
+
+
+def two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second worker runs on another processor."""
+    kinds = itertools.cycle([Kind("cpu", "an EPYC", "torch=1"), Kind("cpu", "a Xeon", "torch=1")])
+    monkeypatch.setattr(station, "_kind", lambda identity: next(kinds))
+
+
+def test_mixed_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_kinds(monkeypatch)
+    with pytest.raises(ValueError, match=r"different kinds: cpu, an EPYC .*and cpu, a Xeon .*--allow-mixed"):
+        elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()))
+
+
+def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_kinds(monkeypatch)
+    issued = elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()), mixed=True)
+    assert {each.promise.values["device"] for each in issued} == {"mixed"}
+    assert issued[-1].environment["mixed"] == "cpu, a Xeon processor, torch=1; cpu, an EPYC processor, torch=1"
+
+
+def test_the_seed_stays_at_home() -> None:
+    run = Muster.of(FakeCrew(), recipe(), inputs(), small()).run(SECRET)
+    assert SECRET.seed not in vars(run.duty).values()
+    assert run.duty.key == SECRET.key(run.promise)
+    assert run.duty.key.hex() not in repr(run.duty)
+    assert str(run.duty.key) not in repr(run.duty)
+
+
+@pytest.mark.parametrize(("kind", "timeout"), [(DiesOnce, None), (HangsOnce, 2.0)])
+def test_a_process_that_dies_or_hangs(tmp_path: Path, kind: type[Once], timeout: float | None) -> None:
+    path, muster = tmp_path / "far.db", Muster.of(Processes(2), recipe(kind(tmp_path, 60)), inputs(), small())
+    issued = elsewhere(path, muster, timeout)
+    assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    assert (tmp_path / "misbehaved").exists()
+    assert rows(path) == locally(tmp_path / "near.db", here(kind(tmp_path, -1)))
+
+
+def test_files_travel_and_are_the_same_model() -> None:
+    from soundsmooth import embedded
+
+    path = embedded.model_for(1)
+    far, near = Recipe.of(path, "0.5", threads=1).build(), ss.Smoother(path, "0.5", threads=1).smoothing
+    assert far.model.identity() == near.model.identity()
+    assert far.law == near.law
+
+
+def test_a_torch_module_travels_with_its_switches() -> None:
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        near = ss.Smoother(module, "0.5").smoothing.model.identity()
+        packed = Recipe.of(module, "0.5")
+    finally:
+        torch.set_float32_matmul_precision(before)
+    try:
+        assert packed.build().model.identity() == near
+        assert near.flags["matmul"] == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)

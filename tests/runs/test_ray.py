@@ -1,0 +1,118 @@
+"""A Ray cluster of two nodes on this machine; a node is lost, a worker dies: the certificates stay what they are."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import soundsmooth as ss
+from runs.far_models import DiesOnce, Slow
+from runs.test_crew import COUNT, SECRET, elsewhere, here, inputs, locally, recipe, rows, small
+from soundsmooth.runs import ray_engine
+from soundsmooth.runs.crew import Muster
+from soundsmooth.runs.ray_engine import Need, RayCrew
+from soundsmooth.runs.resume import certify_into, open_store
+
+ray: Any = pytest.importorskip("ray", reason="Ray is an extra: pip install 'soundsmooth[ray]'")
+TESTS = Path(__file__).parents[1]
+SMALL = {"num_cpus": 1, "object_store_memory": 100 << 20}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        paths = [str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(paths))  # the workers import the tests' models
+        cluster = Cluster(initialize_head=True, head_node_args={**SMALL, "include_dashboard": False})
+        try:
+            cluster.add_node(**SMALL)
+            yield cluster
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
+    with RayCrew(Need(cpus=1), address=cluster.address) as crew:
+        assert crew.strength() == 2
+        muster = Muster.of(crew, recipe(DiesOnce(tmp_path, 60)), inputs(), small())
+        issued = elsewhere(tmp_path / "far.db", muster)
+    assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    assert (tmp_path / "misbehaved").exists()
+    assert {each.environment["engine"] for each in issued} == {f"ray {ray.__version__}"}
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(DiesOnce(tmp_path, -1)))
+
+
+def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
+    (node,) = cluster.worker_nodes
+    processes, removed = tmp_path / "processes", []
+
+    def remove_it(_: int) -> None:
+        """As soon as both nodes have voted."""
+        if not removed and len(set(processes.read_text().split())) == 2:
+            removed.append(store.progress().finished)
+            cluster.remove_node(node, allow_graceful=False)
+
+    with RayCrew(Need(cpus=1), address=cluster.address) as crew:
+        muster = Muster.of(crew, recipe(Slow(tmp_path, 0.08)), inputs(), small())
+        run = muster.run(SECRET)
+        with open_store(tmp_path / "far.db", run) as store:
+            issued = list(certify_into(store, run, remove_it, engine=muster.engine(run)))
+    assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    assert removed
+    assert removed[0] < COUNT
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Slow(tmp_path, 0)))
+
+
+def test_a_cluster_without_room(cluster: Any) -> None:
+    with (
+        pytest.raises(
+            ValueError, match=r"no machine of the cluster has room for a worker, which takes 1 CPUs and 0\.5"
+        ),
+        RayCrew(Need(1, 0.5), address=cluster.address),
+    ):
+        pass
+
+
+def test_a_cluster_that_cannot_be_reached() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with (
+        pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
+        RayCrew(Need(), 1, address),
+    ):
+        pass
+
+
+def test_what_answers_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "ANSWER_SECONDS", 4.0)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        threading.Thread(target=lambda: [mute.accept() for _ in range(9)], daemon=True).start()
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        with pytest.raises(ValueError, match="is not a Ray cluster that works"), RayCrew(Need(), 1, address):
+            pass
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:", ":6379"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(ValueError, match="a Ray address is HOST:PORT"), RayCrew(Need(), 1, address):
+        pass
+
+
+def test_what_a_worker_takes() -> None:
+    assert Need(1, 0.25).places({"CPU": 16, "GPU": 8}) == 16
+    assert Need(1, 0.25).places({"CPU": 64, "GPU": 8}) == 32
+    assert Need(1, 0.1).places({"CPU": 64, "GPU": 3}) == 30
+    assert Need(2).places({"CPU": 5}) == 2
+    assert Need(1, 1).places({"CPU": 5}) == 0
+    with pytest.raises(ValueError, match="a worker needs a part"):
+        Need(0, 0)
+    with pytest.raises(ValueError, match="on one GPU or a part of it"):
+        Need(1, 2)
