@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import soundsmooth as ss
-from runs.far_models import DiesOnce, Slow
+from runs.far_models import DiesOnce, Meeting
 from runs.test_crew import COUNT, SECRET, elsewhere, here, inputs, locally, recipe, rows, small
 from soundsmooth.runs import ray_engine
 from soundsmooth.runs.crew import Muster
@@ -60,14 +60,14 @@ def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
             cluster.remove_node(node, allow_graceful=False)
 
     with RayCrew(Need(cpus=1), address=cluster.address) as crew:
-        muster = Muster.of(crew, recipe(Slow(tmp_path, 0.08)), inputs(), small())
+        muster = Muster.of(crew, recipe(Meeting(tmp_path, 2)), inputs(), small())
         run = muster.run(SECRET)
         with open_store(tmp_path / "far.db", run) as store:
             issued = list(certify_into(store, run, remove_it, engine=muster.engine(run)))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     assert removed
     assert removed[0] < COUNT
-    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Slow(tmp_path, 0)))
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Meeting(tmp_path, 0)))
 
 
 def test_a_cluster_without_room(cluster: Any) -> None:

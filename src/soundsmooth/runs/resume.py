@@ -156,7 +156,7 @@ class _Clerk:
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = votes.hits(self._guess(place))
-        self.store.add_block(place, block, votes.counts, hits, seconds, self.engine.environment)
+        self.store.add_block(place, block, votes.counts, hits, seconds, self.run.environment)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
@@ -171,7 +171,7 @@ class _Clerk:
         run = replace(self.run, environment=dict(self.engine.environment))
         certificate = run.record(place, found, counts0, counts, self.store.seconds(place))
         self.store.add_certificate(place, certificate)
-        if self.store.environments(place) > 1:
+        if self.store.mixed(place):
             self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
         self.claims.release(place)

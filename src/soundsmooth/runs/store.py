@@ -387,11 +387,19 @@ class Store:
         self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)
         return self.db.one("SELECT id FROM environments WHERE text = ?", text)  # type: ignore[no-any-return]
 
-    def environments(self, place: int) -> int:
-        """Under how many kinds of software or machine the blocks of an image were voted."""
-        return self.db.one(  # type: ignore[no-any-return]
-            "SELECT COUNT(DISTINCT environment) FROM blocks WHERE place = ?", place
+    def mixed(self, place: int) -> bool:
+        """Whether the blocks of an image were voted under different versions of software, or on different machines.
+
+        (A package that only one of the processes had loaded is no difference.)
+        """
+        query = (
+            "SELECT text FROM environments WHERE id IN (SELECT DISTINCT blocks.environment FROM blocks WHERE place = ?)"
         )
+        seen: dict[str, str] = {}
+        for (text,) in self.db.rows(query, place):
+            if any(seen.setdefault(name, value) != value for name, value in json.loads(text).items()):
+                return True
+        return False
 
     def add_attempts(self, place: int, count: int, error: str) -> None:
         """Record attempts at a block of the image that ended with an error."""
