@@ -16,11 +16,11 @@ from soundsmooth.certify import ModelChangedError
 from soundsmooth.grid import IMAGES
 from soundsmooth.noise import Purpose
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs import resume
+from soundsmooth.runs import voter
 from soundsmooth.runs.blocks import hits_of
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Run, certify_inputs, run_of
+from soundsmooth.runs.engine import Duty, Run, certify_inputs, run_of
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Failure, Store
 from soundsmooth.settings import settings
@@ -134,7 +134,7 @@ def test_images_on_which_the_model_fails_are_wrong_answers_and_the_others_go_on(
         assert failed
         assert failed == list(store.failures())
         assert {failure.error for failure in failed} == {"RuntimeError: out of memory"}
-        assert {failure.attempts for failure in failed} == {resume.ATTEMPTS}
+        assert {failure.attempts for failure in failed} == {voter.ATTEMPTS}
         assert len(issued) == 8
         right = {c.index: c for c in healthy()}
         for record in issued:
@@ -244,7 +244,7 @@ def test_an_error_that_ends_the_run_ends_the_threads(tmp_path: Path, monkeypatch
     def changed(*_: object) -> None:
         raise ModelChangedError("the model changed while it was certified")
 
-    monkeypatch.setattr(Run, "check_model", changed)
+    monkeypatch.setattr(Duty, "check_model", changed)
     with open_store(tmp_path / "run.db", run) as store:
         with pytest.raises(ModelChangedError):
             list(certify_into(store, run))
@@ -268,7 +268,7 @@ def test_a_run_left_in_the_middle_continues(noise: str, tmp_path: Path) -> None:
 
 def test_looking_ahead_changes_nothing(noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: blocks are begun before the votes of the last ones are asked for, also when blocks fail."""
-    monkeypatch.setattr(resume, "look_ahead", lambda worker: 4)
+    monkeypatch.setattr(voter, "look_ahead", lambda worker: 4)
     run = small_run(noise, 8)
     assert finished(tmp_path / "run.db", run) == undisturbed(run)
     model = Faulty(below=0.4)
@@ -306,7 +306,7 @@ def test_blocks_under_different_software_are_a_finding(tmp_path: Path) -> None:
         work = certify_into(store, run)
         next(work)
         work.close()
-        store.db.execute("UPDATE environments SET text = '{}'")  # as if it had been another version
+        store.db.execute('UPDATE environments SET text = \'{"torch": "one"}\'')  # as if it had been another version
         assert not list(store.findings())
     later = dataclasses.replace(run, environment={"torch": "another"})
     with open_store(tmp_path / "run.db", later) as store:
