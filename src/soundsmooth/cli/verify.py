@@ -20,7 +20,7 @@ from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
 from ..runs.engine import Smoothing
-from ..verify import Check, Given, Noted, Replay, Verification, verify
+from ..verify import Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
 from .shared import progress_bar
@@ -112,7 +112,7 @@ def show(console: Console, result: Verification) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     _show_accuracy(console, result)
     if result.replay is not None:
-        _show_replay(console, result.replay)
+        _show_replay(console, result.replay, result.key_bound)
     for note in result.notes:
         _say(console, f"note: {note}")
     _show_findings(console, result)
@@ -152,7 +152,7 @@ def _short(radius: Fraction) -> str:
 COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii) struck", "(iii) honest")
 
 
-def _show_replay(console: Console, found: Replay) -> None:
+def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
     console.print()
     table = Table(box=None, pad_edge=False)
     for column in COLUMNS:
@@ -167,11 +167,12 @@ def _show_replay(console: Console, found: Replay) -> None:
     if len(found.statements) > SHOWN:
         _say(console, f"… and {len(found.statements) - SHOWN} more certificates (--json)")
     alpha, beta = decimal_above(found.statements[0].alone.error), decimal_above(found.beta)
-    _say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer.")
+    unless = "" if key_bound else ", if he did not choose the key"
+    _say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer{unless}.")
     _say(
         console,
         f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = "
-        f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer.",
+        f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer{unless}.",
     )
     _say(console, f"(iii) error {alpha}, only if the issuer was honest and had another machine; not against a forger.")
 
@@ -190,7 +191,7 @@ def meaning(result: Verification) -> str:
     """What the agency may conclude, in a few sentences."""
     if result.refuted:
         return "REFUSED: something does not fit. No certificate of this file should be relied on as it is."
-    key = _key(next((check for check in result.checks if check.name == "nonce"), None))
+    key = _key(result.key_bound)
     if result.replay is None:
         return (
             "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
@@ -223,8 +224,8 @@ def _replay_meaning(found: Replay) -> str:
     )
 
 
-def _key(nonce: Check | None) -> str:
-    if nonce is not None and nonce.passed:
+def _key(bound: bool) -> str:
+    if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
     return "The issuer may have chosen the key: nothing is claimed against one who tried many (no --nonce)."
 

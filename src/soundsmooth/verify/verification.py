@@ -77,6 +77,11 @@ class Verification:
         """Every certificate with a label was voted again, whole."""
         return self.replay is not None and self.replay.full
 
+    @property
+    def key_bound(self) -> bool:
+        """The key was fixed by the nonce that the auditor noted: the premise of every statement about an issuer."""
+        return any(check.name == "nonce" and check.passed for check in self.checks)
+
     def check(self, *checks: Check) -> None:
         """Note checks; those that failed are findings."""
         self.checks.extend(checks)
@@ -93,6 +98,7 @@ class Verification:
             "target": self.target,
             "refuted": self.refuted,
             "full": self.full,
+            "key fixed by the noted nonce": self.key_bound,
             "content": self.content,
             "commitment": None if self.promise is None else self.promise.commitment,
             "promise": None if self.promise is None else dict(self.promise.values),
