@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from soundsmooth.runs.blocks import block_size, vote_blocks
+from soundsmooth.runs.engine import CPU_BATCH
 from soundsmooth.settings import settings
 
 IMAGES, SIDE, CHANNELS, BATCH = 50_000, 224, 3, 1000
@@ -33,9 +34,8 @@ def main(gpu: Path, scale: Path, page: Path) -> None:
 
 
 def overhead(found: dict[str, Any]) -> str:
-    calls, whole, machine = found["calls"], found["throughput"], found["environment"]
+    calls, machine = found["calls"], found["environment"]
     single, busy = found["driver"], found["driver, busy"]
-    ratio, low, high = whole["ray / plain"]
     body = [
         ["a call that does nothing, there and back", f"{1e3 * calls['seconds for one']:.2f} ms"],
         ["such calls with queues filled, per second", f"{calls['per second']:.0f}"],
@@ -44,13 +44,25 @@ def overhead(found: dict[str, Any]) -> str:
         ["processor time for a block, its share of bound and certificate included",
          f"{1e3 * busy['processor seconds per block']:.2f} ms"],
         ["the store's size", f"{busy['bytes per block'] / 1e3:.1f} kB a block"],
-        [f"throughput, {whole['workers']} Ray workers and the store, over {whole['workers']} plain processes without",
-         f"{ratio:.3f} (lowest {low:.3f}, highest {high:.3f} of {len(whole['rounds'])} rounds)"],
     ]  # fmt: skip
+    for work in (found["throughput"], found["throughput, small blocks"]):
+        body += throughput(work)
     versions = f"Python {machine['python']}, Ray {machine['ray']}, onnxruntime {machine['onnxruntime']}"
     load = f"a load of {machine['load']:.1f} from whatever else ran"
     where = f"{machine['cores']} cores of an {machine['processor']}; {versions}; {load}."
     return f"{where}\n\n{table(['what', 'measured'], body)}"
+
+
+def throughput(work: dict[str, Any]) -> list[list[str]]:
+    size = block_size(settings(n=work["n"]), CPU_BATCH, 1)
+    name = f"{work['workers']} Ray workers, driver and store, over plain processes; blocks of {size} copies"
+    kinds = ("processor seconds", "seconds")
+    return [[f"{name}: by {kind}", interval(work[f"ray / plain, by {kind}"], len(work["rounds"]))] for kind in kinds]
+
+
+def interval(ratio: list[float], rounds: int) -> str:
+    middle, low, high = ratio
+    return f"{middle:.3f} (between {low:.3f} and {high:.3f} in {rounds} rounds)"
 
 
 def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:

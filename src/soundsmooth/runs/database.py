@@ -54,10 +54,10 @@ class Database:
 
     def _check_format(self) -> bool:
         """Whether there is nothing in the file yet; a ValueError if there is something that is no run."""
-        application, version, tables = (
-            self._connection.execute(query).fetchone()[0]
-            for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
-        )
+        queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
+        self._connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
+        application, version, tables = (self._connection.execute(query).fetchone()[0] for query in queries)
+        self._connection.execute("COMMIT")
         if not (application or version or tables):
             return True
         if application != APPLICATION:

@@ -103,9 +103,9 @@ class Station:
         assert self._voter is not None
         return [_compact(outcome) for outcome in self._voter.rest()]
 
-    def nap(self, seconds: float) -> None:
-        """Do nothing: what a call costs by itself can then be measured."""
-        time.sleep(seconds)
+    def idle(self) -> float:
+        """Do nothing, so that what a call costs can be measured; the processor time that this process has taken."""
+        return time.process_time()
 
     def _built(self, build: Build) -> Smoothing:
         if self._smoothing is None:
