@@ -66,6 +66,13 @@ BatchSize = Annotated[
 
 Weights = Annotated[Path | None, _option("A .safetensors file for package.module:factory.", panel=_MODEL)]
 Layout = Annotated[str | None, _option("as-is, nhwc-to-nchw or nchw-to-nhwc.", panel=_MODEL, default="as-is")]
+Untrusted = Annotated[
+    bool | None,
+    _option("Run the .onnx file in a process that never holds the key or the run.", "--untrusted", panel=_MODEL),
+]
+Timeout = Annotated[
+    int | None, _option("Seconds that an untrusted model may take for a batch.", panel=_MODEL, default="600")
+]
 Limit = Annotated[int | None, _option("At most this many images.", panel=_MODEL, default="all; 20 for the demo")]
 Skip = Annotated[int | None, _option("Every SKIP-th image only.", panel=_MODEL, default="1")]
 Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, default="where the model is")]
@@ -122,7 +129,7 @@ class Choices:
         return {name: self.get(name) for name in names if self.get(name) is not None}
 
 
-INTEGERS = {"n", "n0", "limit", "skip", "threads", "workers", "batch_size"}
+INTEGERS = {"n", "n0", "limit", "skip", "threads", "workers", "batch_size", "timeout"}
 NUMBERS = {"sigma", "alpha", "k"}
 TEXTS = {
     "model",
@@ -139,7 +146,7 @@ TEXTS = {
     "compile",
     "out",
 }
-TRUTHS = {"channels_last", "require_proof", "no_votes"}
+TRUTHS = {"channels_last", "untrusted", "require_proof", "no_votes"}
 #: One file may serve commit, certify and predict: each takes what it needs.
 KNOWN = INTEGERS | NUMBERS | TEXTS | TRUTHS | {"commitment"}
 

@@ -29,6 +29,8 @@ FOR_THE_SMOOTHER = (
     "workers",
     "weights",
     "independence",
+    "untrusted",
+    "timeout",
 )
 
 

@@ -40,7 +40,7 @@ MOST_CLASSES = 1 << 17
 MOST_GROWTH = 1 << 26
 #: All that the process inherits of the environment: where shared libraries are.
 KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT") + (("PATH",) if os.name == "nt" else ())
-#: Libraries may start no thread before the process has given up its rights (`onnx_child.confine`).
+#: The runtime has threads of its own; other libraries need none there.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -195,9 +195,7 @@ class _Process:
         """A request without an answer."""
         self._exchange((kind, content, ()), None)
 
-    def ask(
-        self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[wire.Frame], bool]
-    ) -> _Answer:
+    def ask(self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[wire.Frame], bool]) -> _Answer:
         """The answer, whose header must be as expected before the rest is read; a ValueError for anything else."""
         return self._exchange((kind, content, sizes), expected)
 
@@ -270,7 +268,9 @@ class _Process:
             status = self._popen.wait(10)
         except subprocess.TimeoutExpired:
             return "it closed its pipe"
-        return f"its process was killed by signal {-status}" if status < 0 else f"its process ended with status {status}"
+        return (
+            f"its process was killed by signal {-status}" if status < 0 else f"its process ended with status {status}"
+        )
 
     def end(self, why: str) -> None:
         self._ended = self._ended or why

@@ -7,6 +7,7 @@ can no longer open anything (`seal`). `isolated` is the other end of the pipe.
 """
 
 import ctypes
+import importlib
 import json
 import math
 import os
@@ -149,12 +150,16 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers o
 _NO_NEW_PRIVILEGES = 38
 #: Rights to the process's own folder: write, read, list, remove a file or folder, make a folder or file, truncate.
 _OWN_FOLDER = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 14
+_READ_FILE, _READ = 1 << 2, 1 << 2 | 1 << 3
+#: Installed software and what describes the processor: what libraries read when they are imported.
+_SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/proc/cpuinfo", "/sys/devices")
 
 
-def confine(folder: str) -> bool:
-    """Give up core dumps, capabilities and, where Linux has Landlock, all files but one folder's and other processes.
+def confine(folder: str, libraries: list[str]) -> bool:
+    """Give up core dumps, capabilities and, where Linux has Landlock, other processes and all files but a few.
 
-    True if Landlock is in force. It binds the calling thread and those it starts, so there must be no other one yet.
+    Left are one folder to write in, and installed software to read. True if Landlock is in force. It binds the calling
+    thread and those that it starts, so this comes before any library can start one.
     """
     try:
         import resource
@@ -167,10 +172,16 @@ def confine(folder: str) -> bool:
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capset(version, nothing)  # of use to root only: without them even root may not read others' memory
-    return len(os.listdir("/proc/self/task")) == 1 and _landlock(libc, folder)
+    readable = [*_SYSTEM, sys.prefix, sys.base_prefix, *libraries]
+    readable += [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
+    return len(os.listdir("/proc/self/task")) == 1 and _landlock(
+        libc, {folder: _OWN_FOLDER} | {path: _READ for path in readable if os.path.exists(path)}
+    )
 
 
-def _landlock(libc: Any, folder: str) -> bool:
+def _landlock(libc: Any, rights: dict[str, int]) -> bool:
+    """Nothing but these rights below these paths; no TCP; no signals, sockets or tracing that leave this process."""
+
     def call(number: int, *arguments: Any) -> int:
         return int(libc.syscall(ctypes.c_long(number), *arguments))
 
@@ -183,11 +194,12 @@ def _landlock(libc: Any, folder: str) -> bool:
     rules = call(_CREATE_RULESET, attributes, size, ctypes.c_uint32(0))
     if rules < 0:
         return False
-    own = os.open(folder, os.O_RDONLY)
-    rule = struct.pack("<Qi", _OWN_FOLDER & files, own)
-    added = call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint32(0))
-    done = added == 0 and call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)) == 0
-    os.close(own)
+    for path, right in rights.items():
+        below = os.open(path, os.O_RDONLY)
+        rule = struct.pack("<Qi", right & files & (-1 if os.path.isdir(path) else _READ_FILE), below)
+        call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint32(0))
+        os.close(below)
+    done = call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)) == 0
     os.close(rules)
     return done
 
@@ -292,14 +304,15 @@ def _end_with_parent(answers: BinaryIO) -> None:
 
 def main(libraries: list[str]) -> None:
     requests, answers = _own_pipes()
-    sys.path[:0] = libraries
-    import numpy as np
-    import onnxruntime
-
-    np.frombuffer(b"", np.float32)
-    onnxruntime.SessionOptions()
-    confined = confine(".")
+    confined = confine(".", libraries)
     _end_with_parent(answers)
+    sys.path[:0] = libraries
+    try:
+        for library in ("numpy", "onnxruntime"):  # while they can still be read
+            importlib.import_module(library)
+    except Exception as error:
+        write_frame(answers, ERROR, f"its process cannot import {library}: {_line(error)}".encode()[:MOST_TEXT])
+        return
     write_frame(answers, HELLO, b"confined" if confined else b"")
     try:
         Server(requests, answers).serve()
