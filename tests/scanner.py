@@ -50,7 +50,9 @@ class Scanner:
 
     def _in_values(self, frame) -> bool:
         while frame is not None:
-            if any(self._is_it(each) for value in frame.f_locals.values() for each in (value, *gc.get_referents(value))):
+            if any(
+                self._is_it(each) for value in frame.f_locals.values() for each in (value, *gc.get_referents(value))
+            ):
                 return True
             frame = frame.f_back
         return False

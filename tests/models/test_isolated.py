@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from models.test_onnx_file import linear_graph, saved, with_external_weights
 from onnx import helper
-from scanner import Scanner, can_open, can_read_memory, target
 
 import soundsmooth as ss
+from models.test_onnx_file import linear_graph, saved, with_external_weights
+from scanner import Scanner, can_open, can_read_memory, target
 from soundsmooth import embedded
 from soundsmooth.models import isolated, model_of, onnx_child
 from soundsmooth.models.isolated import IsolatedOnnxModel
@@ -157,7 +157,7 @@ def test_the_scanner_finds_what_is_there(path: Path, hook: Hook) -> None:
 
 
 ATTACK = """
-    pid, address, store, ours = {pid}, {address}, {store!r}, {ours!r}
+    pid, address, store, ours, inode = {pid}, {address}, {store!r}, {ours!r}, {inode}
     def attack():
         return [
             scanner.can_open(store), scanner.can_open(ours),
@@ -171,8 +171,8 @@ ATTACK = """
     frozen, child.frozen_session = child.frozen_session, watched
     def run(model, output, name, values):
         import numpy as np
-        return np.float32([[*before, *attack(), *os.environ, len(scanner.descriptors())][:0] + 
-            [*before, *attack(), len(os.environ), len(scanner.descriptors())]] * len(values))
+        files = [os.fstat(number).st_ino for number in scanner.descriptors()]
+        return np.float32([[*before, *attack(), len(os.environ), len(files), inode in files]] * len(values))
     child.run = run
 """
 
@@ -191,7 +191,7 @@ def test_what_a_process_that_was_taken_over_can_reach(
     pid, address = os.getpid(), ctypes.addressof(word)
     assert can_read_memory(pid, address)
     assert can_open(str(store))
-    attack = ATTACK.format(pid=pid, address=address, store=str(store), ours=__file__)
+    attack = ATTACK.format(pid=pid, address=address, store=str(store), ours=__file__, inode=store.stat().st_ino)
     hook(attack + ("" if landlock else "    child._landlock = lambda *_: False\n"))
     with open(store, "rb") as held:
         os.set_inheritable(held.fileno(), True)  # and is not inherited for all that
@@ -199,7 +199,7 @@ def test_what_a_process_that_was_taken_over_can_reach(
     if landlock and not model._process.confined:
         pytest.skip("this kernel has no Landlock")
     assert model._process.confined == landlock
-    *reached, variables, files = model.scores(BATCH)[0].tolist()
+    *reached, variables, files, inherited = model.scores(BATCH)[0].tolist()
     loading, voting = reached[:7], reached[7:]
     assert voting == [0] * 7
     if landlock:
@@ -208,7 +208,8 @@ def test_what_a_process_that_was_taken_over_can_reach(
         assert loading[:2] == [1, 1]
         assert loading[2:4] == [0, 0]  # neither our memory nor our environment
         assert loading[6] == 0
-    assert variables <= len(isolated.KEPT) + len(isolated.ONE_THREAD)
+    assert variables <= len(isolated.KEPT) + len(isolated.ADDED)
+    assert not inherited
     assert files == 5  # three that lead nowhere, and two pipes
 
 

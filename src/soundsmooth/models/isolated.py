@@ -40,8 +40,13 @@ MOST_CLASSES = 1 << 17
 MOST_GROWTH = 1 << 26
 #: All that the process inherits of the environment: where shared libraries are.
 KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT") + (("PATH",) if os.name == "nt" else ())
-#: The runtime has threads of its own; other libraries need none there.
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+#: The runtime has threads of its own, other libraries need none there; and it keeps no log of what it is used for.
+ADDED = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
 
 
 class IsolatedOnnxModel:
@@ -296,7 +301,7 @@ def _end(popen: "subprocess.Popen[bytes]", folder: "TemporaryDirectory[str]") ->
 
 def environment() -> dict[str, str]:
     """The other process's environment."""
-    return {name: os.environ[name] for name in KEPT if name in os.environ} | ONE_THREAD
+    return {name: os.environ[name] for name in KEPT if name in os.environ} | ADDED
 
 
 def hide_memory() -> bool:
