@@ -1,6 +1,7 @@
 """Untrusted ONNX files: the same votes, from a process that has nothing to give away and is not believed."""
 
 import ctypes
+import importlib.metadata
 import json
 import os
 import signal
@@ -321,6 +322,20 @@ def test_it_ends_with_its_model(path: Path) -> None:
     assert process.poll() is None
     del model
     assert process.poll() is not None
+
+
+def test_the_runtime_is_not_loaded_here(path: Path) -> None:
+    """Where the key is, onnxruntime is not even imported; its version is recorded nevertheless."""
+    program = f"""
+import sys
+import numpy as np
+import soundsmooth as ss
+smooth = ss.Smoother({str(path)!r}, "0.25", untrusted=True)
+record = smooth.certify(np.zeros((1, 2, 2), np.uint8), n0=10, n=10)
+print("onnxruntime" in sys.modules, record.environment["onnxruntime"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", importlib.metadata.version("onnxruntime")]
 
 
 @linux
