@@ -174,9 +174,8 @@ def confine(folder: str, libraries: list[str]) -> bool:
     libc.capset(version, nothing)  # of use to root only: without them even root may not read others' memory
     readable = [*_SYSTEM, sys.prefix, sys.base_prefix, *libraries]
     readable += [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
-    return len(os.listdir("/proc/self/task")) == 1 and _landlock(
-        libc, {folder: _OWN_FOLDER} | {path: _READ for path in readable if os.path.exists(path)}
-    )
+    there = {path: _READ for path in readable if os.path.exists(path)}
+    return _landlock(libc, there | {folder: _OWN_FOLDER})
 
 
 def _landlock(libc: Any, rights: dict[str, int]) -> bool:
@@ -195,7 +194,7 @@ def _landlock(libc: Any, rights: dict[str, int]) -> bool:
     if rules < 0:
         return False
     for path, right in rights.items():
-        below = os.open(path, os.O_RDONLY)
+        below = os.open(path, os.O_PATH)
         rule = struct.pack("<Qi", right & files & (-1 if os.path.isdir(path) else _READ_FILE), below)
         call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint32(0))
         os.close(below)
