@@ -172,6 +172,7 @@ class _Process:
     def __init__(self, timeout: float) -> None:
         self._timeout, self._lock, self._owner = timeout, Lock(), os.getpid()
         self._ended: str | None = None
+        self._late = False
         self._folder = TemporaryDirectory(prefix="soundsmooth-", ignore_cleanup_errors=True)
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-B", str(PROGRAM), *_libraries()],
@@ -212,7 +213,7 @@ class _Process:
         with self._lock:
             if self._ended is not None:
                 raise ValueError(f"the untrusted model's process was ended: {self._ended}")
-            late = Timer(self._timeout, self._popen.kill)
+            late = Timer(self._timeout, self._kill)
             late.daemon = True
             late.start()
             try:
@@ -222,7 +223,7 @@ class _Process:
             except _ModelError as error:  # an answer like any other
                 raise ValueError(str(error)) from None
             except (EOFError, OSError):
-                self.end(self._why(late))
+                self.end(self._why())
                 raise ValueError(f"the untrusted model failed: {self._ended}") from None
             except ValueError as error:
                 self.end(str(error))
@@ -266,8 +267,12 @@ class _Process:
         assert self._popen.stdout is not None
         return self._popen.stdout  # type: ignore[return-value]
 
-    def _why(self, late: Timer) -> str:
-        if late.finished.is_set():
+    def _kill(self) -> None:
+        self._late = True  # before it is seen to be dead
+        self._popen.kill()
+
+    def _why(self) -> str:
+        if self._late:
             return f"no answer within {self._timeout:g} s (see timeout)"
         try:
             status = self._popen.wait(10)
