@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, Timer
+from threading import Event, Lock, Timer
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -172,7 +172,7 @@ class _Process:
     def __init__(self, timeout: float) -> None:
         self._timeout, self._lock, self._owner = timeout, Lock(), os.getpid()
         self._ended: str | None = None
-        self._late = False
+        self._late = Event()
         self._folder = TemporaryDirectory(prefix="soundsmooth-", ignore_cleanup_errors=True)
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-B", str(PROGRAM), *_libraries()],
@@ -213,7 +213,7 @@ class _Process:
         with self._lock:
             if self._ended is not None:
                 raise ValueError(f"the untrusted model's process was ended: {self._ended}")
-            late = Timer(self._timeout, self._kill)
+            late = Timer(self._timeout, _kill, (self._popen, self._late))  # which keeps no model alive
             late.daemon = True
             late.start()
             try:
@@ -267,12 +267,8 @@ class _Process:
         assert self._popen.stdout is not None
         return self._popen.stdout  # type: ignore[return-value]
 
-    def _kill(self) -> None:
-        self._late = True  # before it is seen to be dead
-        self._popen.kill()
-
     def _why(self) -> str:
-        if self._late:
+        if self._late.is_set():
             return f"no answer within {self._timeout:g} s (see timeout)"
         try:
             status = self._popen.wait(10)
@@ -293,6 +289,11 @@ class _Process:
 
 class _ModelError(Exception):
     """What onnxruntime said in the other process."""
+
+
+def _kill(popen: "subprocess.Popen[bytes]", late: Event) -> None:
+    late.set()  # before it is seen to be dead
+    popen.kill()
 
 
 def _end(popen: "subprocess.Popen[bytes]", folder: "TemporaryDirectory[str]") -> None:
