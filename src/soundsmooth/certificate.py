@@ -71,8 +71,14 @@ class Certificate:
     def trust(self) -> str:
         """What kind of thing voted. Python code could read the key from this process; a graph is data."""
         if self.promise.values["model kind"] == "onnx":
-            return "a graph file, fixed by its digest"
+            apart = ", run by a process without the key" if self.isolated else ""
+            return f"a graph file, fixed by its digest{apart}"
         return "Python code, assumed honest, not fixed by its digest"
+
+    @property
+    def isolated(self) -> bool:
+        """Whether the model ran in a process that never held the key."""
+        return "isolated=yes" in self.promise.values["flags"].split()
 
     def __str__(self) -> str:
         alpha = self.promise.values["alpha"]

@@ -64,11 +64,11 @@ def refuse_beyond(there: int, needed: int, what: str, advice: str) -> None:
         raise ValueError(f"{what} needs {needed / 2**30:.1f} GiB, but {there / 2**30:.1f} GiB are free; {advice}")
 
 
-def environment() -> dict[str, str]:
-    """Software and machine, recorded beside a certificate and not promised in it."""
+def environment(elsewhere: tuple[str, ...] = ()) -> dict[str, str]:
+    """Software and machine, recorded beside a certificate and not promised in it; also what runs in other processes."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
     found |= {"processor": processor(), "cores": str(cores())}
-    used = [package for package in IF_USED if package in sys.modules]
+    used = [package for package in IF_USED if package in sys.modules or package in elsewhere]
     return found | {package: _version(package) for package in (*ALWAYS, *used)}
 
 

@@ -35,6 +35,9 @@ class Smoother:
 
     The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
     [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
+
+    An `untrusted` model is an .onnx file; it runs in a process that never holds the key, the seed or the store, and is
+    ended if it takes more than `timeout` seconds (default 600) for a batch.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class Smoother:
         workers: int | None = None,
         weights: str | Path | None = None,
         independence: str = "auto",
+        untrusted: bool = False,
+        timeout: float | None = None,
     ) -> None:
         warn_if_large(sigma, grid)
         base: Model = model_of(
@@ -64,6 +69,8 @@ class Smoother:
             threads=threads,
             independence=independence,
             weights=weights,
+            untrusted=untrusted,
+            timeout=timeout,
         )
         if workers is None:
             workers = gpus() if base.place is not None and device in (None, "cuda") else 1

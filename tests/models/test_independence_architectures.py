@@ -143,9 +143,9 @@ def test_a_less_optimized_graph_runs_if_only_that_is_proved(monkeypatch: pytest.
 
 def test_a_graph_that_cannot_be_written_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, a graph too large for one message: the model runs as before, and nothing is proved."""
-    from soundsmooth.models import onnx_session
+    from soundsmooth.models import onnx_child
 
-    monkeypatch.setattr(onnx_session.Path, "read_bytes", lambda _: (_ for _ in ()).throw(OSError("no space left")))
+    monkeypatch.setattr(onnx_child.Path, "read_bytes", lambda _: (_ for _ in ()).throw(OSError("no space left")))
     with open(next(iter(embedded.MODELS.values())), "rb") as file:
         found = inspected_session(file.read(), "cpu", "", 1)
     assert not found.report.proved

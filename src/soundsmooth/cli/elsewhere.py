@@ -31,7 +31,8 @@ def engine_name(choices: Choices) -> str:
     timeout = choices.get("timeout")
     if timeout is not None and timeout <= 0:
         raise ValueError(f"timeout must be positive, in seconds, not {timeout}")
-    return "processes" if name == "local" and timeout is not None else name
+    hangs = timeout is not None and not choices.get("untrusted")  # an untrusted model has a process of its own
+    return "processes" if name == "local" and hangs else name
 
 
 def votes_elsewhere(choices: Choices) -> bool:

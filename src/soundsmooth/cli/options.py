@@ -67,6 +67,10 @@ BatchSize = Annotated[
 
 Weights = Annotated[Path | None, _option("A .safetensors file for package.module:factory.", panel=_MODEL)]
 Layout = Annotated[str | None, _option("as-is, nhwc-to-nchw or nchw-to-nhwc.", panel=_MODEL, default="as-is")]
+Untrusted = Annotated[
+    bool | None,
+    _option("Run the .onnx file in a process that never holds the key or the run.", "--untrusted", panel=_MODEL),
+]
 Limit = Annotated[int | None, _option("At most this many images.", panel=_MODEL, default="all; 20 for the demo")]
 Skip = Annotated[int | None, _option("Every SKIP-th image only.", panel=_MODEL, default="1")]
 Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, default="where the model is")]
@@ -110,7 +114,11 @@ Address = Annotated[
 ]
 Timeout = Annotated[
     float | None,
-    _option("Seconds after which a worker that hangs over a block is ended.", panel=_SCALE, default="never"),
+    _option(
+        "Seconds after which a model that hangs is ended: over a batch if it is untrusted, over a block elsewhere.",
+        panel=_SCALE,
+        default="600 if untrusted, else never",
+    ),
 ]
 CpusPerWorker = Annotated[
     float | None, _option("For Ray to reserve.", panel=_SCALE, default="the model's threads; 1 beside a GPU")
@@ -187,7 +195,7 @@ TEXTS = {
     "engine",
     "address",
 }
-TRUTHS = {"channels_last", "require_proof", "no_votes", "allow_mixed"}
+TRUTHS = {"channels_last", "untrusted", "require_proof", "no_votes", "allow_mixed"}
 #: One file may serve commit, certify and predict: each takes what it needs.
 KNOWN = INTEGERS | NUMBERS | REALS | TEXTS | TRUTHS | {"commitment"}
 

@@ -33,6 +33,8 @@ FOR_THE_SMOOTHER = (
     "workers",
     "weights",
     "independence",
+    "untrusted",
+    "timeout",
 )
 
 
@@ -54,7 +56,10 @@ def recipe(choices: Choices) -> Recipe:
 
 def _options(choices: Choices) -> dict[str, Any]:
     proof = {"independence": "proved"} if choices.get("require_proof") else {}
-    return choices.only_given(*FOR_THE_SMOOTHER) | proof
+    found = choices.only_given(*FOR_THE_SMOOTHER) | proof
+    if not choices.get("untrusted"):
+        found.pop("timeout", None)  # then it is for the workers of the run
+    return found
 
 
 def _model_and_sigma(choices: Choices) -> tuple[str | Path, str]:

@@ -4,9 +4,10 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from .callables import CallableModel
+from .isolated import IsolatedOnnxModel
 from .onnx_file import OnnxModel
 from .protocol import Model
 from .torch_module import TorchModel, precision_name
@@ -24,12 +25,22 @@ def model_of(
     threads: int | None = None,
     independence: str = "auto",
     weights: str | Path | None = None,
+    untrusted: bool = False,
+    timeout: float | None = None,
 ) -> Model:
     """The model that `source` stands for: a torch.nn.Module, a path to .onnx, "package.module:factory", a callable.
 
-    A pickled file is refused: loading it would run code that its author chose.
+    A pickled file is refused: loading it would run code that its author chose. An untrusted model is an ONNX file, and
+    runs in a process of its own, which may take `timeout` seconds for a batch.
     """
-    if isinstance(source, Path) or (isinstance(source, str) and not _names_a_factory(source)):
+    if timeout is not None and not untrusted:
+        raise ValueError("timeout is for untrusted models, which run in a process of their own")
+    if untrusted and not _is_path(source):
+        raise ValueError(
+            "an untrusted model must be an .onnx file, which is data: Python code would run in this process, with all "
+            "your rights, and could read the key"
+        )
+    if _is_path(source):
         _refuse_pickle(Path(source))
         if Path(source).suffix.lower() != ".onnx":
             raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
@@ -38,6 +49,8 @@ def model_of(
                 "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and "
                 "compile out"
             )
+        if untrusted:
+            return IsolatedOnnxModel(source, device, threads, independence, timeout)
         return OnnxModel(source, device, threads, independence)
     if isinstance(source, str):
         source = from_factory(source, weights)
@@ -53,6 +66,10 @@ def model_of(
     raise ValueError(
         f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
     )
+
+
+def _is_path(source: object) -> TypeGuard[str | Path]:
+    return isinstance(source, Path) or (isinstance(source, str) and not _names_a_factory(source))
 
 
 def _names_a_factory(source: str) -> bool:

@@ -5,7 +5,7 @@ was hashed is what runs, because the sessions are made from the very bytes that 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import Place, cores
+from .independence import Report
+from .onnx_child import run
 from .onnx_session import inspected_session
-from .protocol import Identity, Votes, check_independence_word, first_line, votes
+from .protocol import Identity, Votes, check_independence_word, votes
 
 if TYPE_CHECKING:
     import onnx
@@ -41,9 +43,8 @@ class OnnxModel:
         graph, self._sha256 = read_model(Path(path))
         inspected = inspected_session(graph, self._device, number, self._threads)
         self._session, self.report = inspected.session, inspected.report
-        if independence == "proved" and not self.report.proved:
-            raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
-        self._input, shape = _only_input(self._session)
+        check_proof(independence, self.report)
+        self._input, shape = only_input([(each.name, each.type, each.shape) for each in self._session.get_inputs()])
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
         if not self._session.get_outputs():
@@ -76,11 +77,7 @@ class OnnxModel:
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
         """The graph's first output for a batch."""
-        try:
-            (scores,) = self._session.run([self._output], {self._input: values})
-        except Exception as error:  # onnxruntime's exceptions share no public base class
-            raise ValueError(f"onnxruntime could not run the model: {first_line(error)}") from error
-        return np.asarray(scores)
+        return np.asarray(run(self._session, self._output, self._input, values))
 
 
 def read_model(path: Path) -> tuple[bytes, str]:
@@ -170,14 +167,20 @@ def _repeated(value: Any) -> bool:
     return hasattr(value, "__len__") and not hasattr(value, "ListFields")
 
 
-def _only_input(session: Any) -> tuple[str, tuple[int | None, ...]]:
-    """Name and shape of the one input; None stands for an axis without a fixed size."""
-    inputs = session.get_inputs()
+def check_proof(independence: str, report: Report) -> None:
+    """`"proved"` refuses a graph that is not."""
+    if independence == "proved" and not report.proved:
+        raise ValueError(f"independence cannot be proved for this graph: {report.reason}")
+
+
+def only_input(inputs: Sequence[tuple[str, str, Sequence[object]]]) -> tuple[str, tuple[int | None, ...]]:
+    """Name and shape of the one input of these (name, type, shape); None stands for an axis without a fixed size."""
     if len(inputs) != 1:
-        raise ValueError(f"the model must have one input, not {len(inputs)}: {[i.name for i in inputs]}")
-    if inputs[0].type != "tensor(float)":
-        raise ValueError(f"the model's input must be float32, not {inputs[0].type}")
-    shape = tuple(d if isinstance(d, int) and d > 0 else None for d in inputs[0].shape)
+        raise ValueError(f"the model must have one input, not {len(inputs)}: {[name for name, _, _ in inputs]}")
+    name, kind, sizes = inputs[0]
+    if kind != "tensor(float)":
+        raise ValueError(f"the model's input must be float32, not {kind}")
+    shape = tuple(d if isinstance(d, int) and d > 0 else None for d in sizes)
     if len(shape) < 2:
-        raise ValueError(f"the model's input must be [batch, …], not {list(inputs[0].shape)}")
-    return inputs[0].name, shape
+        raise ValueError(f"the model's input must be [batch, …], not {list(sizes)}")
+    return name, shape

@@ -179,9 +179,8 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
         check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
     identity = smoothing.identity(inputs.shape)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    return Run(
-        smoothing, identity, inputs, settings, secret, promise, environment() | {"noise made on": smoothing.made}
-    )
+    recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
+    return Run(smoothing, identity, inputs, settings, secret, promise, recorded)
 
 
 @dataclass(frozen=True)
