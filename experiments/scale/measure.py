@@ -51,7 +51,8 @@ def main(out: Path) -> None:
     import ray
 
     found: dict[str, Any] = {"driver": driver(1), "driver, busy": driver(256)}
-    ray.init(address="local", num_cpus=WORKERS, object_store_memory=100 << 20, include_dashboard=False, logging_level="ERROR")
+    quietly = {"include_dashboard": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=WORKERS, object_store_memory=100 << 20, **quietly)
     try:
         found["calls"] = calls()
         found |= {name: throughput(*work) for name, work in WORKS.items()}
