@@ -40,7 +40,7 @@ from soundsmooth.settings import settings
 ROUNDS = 5
 WORKERS = 2
 CALLS = 2000
-#: Images, and copies of each: blocks of 1000 copies, and of 250. Those of a run with n = 100 000 have 5000.
+#: Images, and copies of each: blocks of 1000 copies, and of 200. Those of a run with n = 100 000 have 5000.
 WORKS = {"throughput": (6, 20_000), "throughput, small blocks": (16, 5_000)}
 #: As a run on ImageNet has it: blocks of 5000 copies, 1000 classes.
 CLASSES, DRIVER_IMAGES = 1000, 60

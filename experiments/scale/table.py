@@ -68,7 +68,7 @@ def interval(ratio: list[float], rounds: int) -> str:
 def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
     rows = [row for row in forward["whole"] if row["network"] == "resnet50"]
     body = [cells for row in rows for cells in costs(row, per_driver(measured))]
-    head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "drivers", "images to send"]
+    head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "runs", "images to send"]
     numbers = (
         f"{IMAGES} images, n = {CHOSEN.n}, n₀ = {CHOSEN.n0}, on {forward['machine']}s; {blocks_each()} blocks an "
         f"image; one driver keeps up with {per_driver(measured):.0f} blocks per second."
@@ -80,7 +80,7 @@ def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
 
 
 def costs(row: dict[str, Any], limit: float) -> list[list[str]]:
-    """For each number of GPUs: how long it takes, and what that asks of drivers and network."""
+    """For each number of GPUs: how long it takes, and what that asks of the driver and of the network."""
     each = row["seconds"]["ours, fresh"] / row["n"] * (CHOSEN.n + CHOSEN.n0)
     lines = []
     for gpus in GPUS:
