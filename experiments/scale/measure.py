@@ -40,7 +40,7 @@ from soundsmooth.settings import settings
 ROUNDS = 5
 WORKERS = 2
 CALLS = 2000
-#: Images, and copies of each: blocks of 1000 copies, and of 250. Those of a run with n = 100 000 have 5000.
+#: Images, and copies of each: blocks of 1000 copies, and of 200. Those of a run with n = 100 000 have 5000.
 WORKS = {"throughput": (6, 20_000), "throughput, small blocks": (16, 5_000)}
 #: As a run on ImageNet has it: blocks of 5000 copies, 1000 classes.
 CLASSES, DRIVER_IMAGES = 1000, 60
@@ -51,9 +51,8 @@ def main(out: Path) -> None:
     import ray
 
     found: dict[str, Any] = {"driver": driver(1), "driver, busy": driver(256)}
-    ray.init(
-        address="local", num_cpus=WORKERS, object_store_memory=100 << 20, include_dashboard=False, logging_level="ERROR"
-    )
+    quietly = {"include_dashboard": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=WORKERS, object_store_memory=100 << 20, **quietly)
     try:
         found["calls"] = calls()
         found |= {name: throughput(*work) for name, work in WORKS.items()}

@@ -7,6 +7,7 @@ Only what lies between the marks in the page is replaced; no number there is typ
 
 import json
 import math
+import statistics
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -57,7 +58,12 @@ def throughput(work: dict[str, Any]) -> list[list[str]]:
     size = block_size(settings(n=work["n"]), CPU_BATCH, 1)
     name = f"{work['workers']} Ray workers, driver and store, over plain processes; blocks of {size} copies"
     kinds = ("processor seconds", "seconds")
-    return [[f"{name}: by {kind}", interval(work[f"ray / plain, by {kind}"], len(work["rounds"]))] for kind in kinds]
+    rows = [[f"{name}: by {kind}", interval(work[f"ray / plain, by {kind}"], len(work["rounds"]))] for kind in kinds]
+    blocks = work["images"] * len(vote_blocks(settings(n=work["n"]), size))
+    more = statistics.median(
+        each["ray"]["processor seconds"] - each["plain"]["processor seconds"] for each in work["rounds"]
+    )
+    return [*rows, ["processor time that a block takes more there", f"{1e3 * more / blocks:.1f} ms"]]
 
 
 def interval(ratio: list[float], rounds: int) -> str:
@@ -68,7 +74,7 @@ def interval(ratio: list[float], rounds: int) -> str:
 def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
     rows = [row for row in forward["whole"] if row["network"] == "resnet50"]
     body = [cells for row in rows for cells in costs(row, per_driver(measured))]
-    head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "drivers", "images to send"]
+    head = ["ResNet-50", "GPUs", "time", "GPU hours", "blocks per second", "runs", "images to send"]
     numbers = (
         f"{IMAGES} images, n = {CHOSEN.n}, n₀ = {CHOSEN.n0}, on {forward['machine']}s; {blocks_each()} blocks an "
         f"image; one driver keeps up with {per_driver(measured):.0f} blocks per second."
@@ -80,7 +86,7 @@ def imagenet(forward: dict[str, Any], measured: dict[str, Any]) -> str:
 
 
 def costs(row: dict[str, Any], limit: float) -> list[list[str]]:
-    """For each number of GPUs: how long it takes, and what that asks of drivers and network."""
+    """For each number of GPUs: how long it takes, and what that asks of the driver and of the network."""
     each = row["seconds"]["ours, fresh"] / row["n"] * (CHOSEN.n + CHOSEN.n0)
     lines = []
     for gpus in GPUS:
