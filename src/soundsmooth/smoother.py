@@ -13,6 +13,7 @@ from .exact import Rational, positive
 from .grid import IMAGES, Grid
 from .machine import gpus
 from .models import Model, model_of
+from .models.protocol import demanded
 from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
@@ -35,6 +36,9 @@ class Smoother:
 
     The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
     [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
+
+    `independence` says how it is made sure that rows of a batch do not see each other: "auto" (proved if it can be,
+    else checked), "proved" (or refused), "measured" (`again` rows of each image are voted again, alone), "assumed".
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class Smoother:
         workers: int | None = None,
         weights: str | Path | None = None,
         independence: str = "auto",
+        again: int | None = None,
     ) -> None:
         if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
             warnings.warn(
@@ -65,7 +70,7 @@ class Smoother:
             channels_last=channels_last,
             compile=compile,
             threads=threads,
-            independence=independence,
+            independence=demanded(independence, again),
             weights=weights,
         )
         if workers is None:

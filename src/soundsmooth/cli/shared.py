@@ -29,6 +29,7 @@ FOR_THE_SMOOTHER = (
     "workers",
     "weights",
     "independence",
+    "again",
 )
 
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from ..grid import Floats
 from ..machine import Place, cores
 from .onnx_session import inspected_session
-from .protocol import Identity, Votes, check_independence_word, first_line, votes
+from .protocol import Identity, Votes, check_independence_word, first_line, unproved, votes
+from .recipe import Graph, Recipe, recipe
 
 if TYPE_CHECKING:
     import onnx
@@ -33,13 +34,19 @@ class OnnxModel:
     place: Place | None = None
 
     def __init__(
-        self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
+        self,
+        path: str | Path | Graph,
+        device: str | None = None,
+        threads: int | None = None,
+        independence: str = "auto",
     ) -> None:
         check_independence_word(independence)
         self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        graph, self._sha256 = read_model(Path(path))
-        inspected = inspected_session(graph, self._device, number, self._threads)
+        self._demand = independence
+        self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
+        self._sha256 = self._graph.digest
+        inspected = inspected_session(self._graph.content, self._device, number, self._threads)
         self._session, self.report = inspected.session, inspected.report
         if independence == "proved" and not self.report.proved:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
@@ -53,7 +60,8 @@ class OnnxModel:
         self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
-        independence = "proved" if self.report.proved else "assumed"
+        asked = unproved(self._demand)
+        independence = "proved" if self.report.proved and self._demand in ("auto", "proved") else asked
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
 
     def prepare(self, shape: tuple[int, ...]) -> None:
@@ -70,6 +78,9 @@ class OnnxModel:
 
     def flags(self) -> dict[str, str]:
         return self._flags
+
+    def recipe(self) -> Recipe:
+        return recipe(self._graph, self._sha256)
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))
