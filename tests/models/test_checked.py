@@ -2,13 +2,13 @@
 
 import time
 
-import crowds
 import numpy as np
 import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper
 
+import crowds
 import soundsmooth as ss
 from soundsmooth.gallery.entries.counter import Counter
 from soundsmooth.runs.checked import DependentRowsError
@@ -38,7 +38,7 @@ def test_an_honest_function_passes_at_every_batch_size(batch: int) -> None:
 def test_honest_mistakes_are_refused(scores: object, text: str) -> None:
     """The batch's mean is moved by 0.25 with half of the rows black or white, 16 standard deviations from one half.
 
-    The softmax leaves the larger class by chance: of some 100 rows only two or fewer change with probability below 1e-9.
+    With the softmax a row leaves its class by chance, and hardly ever only one or two of 350.
     The other two leave nothing to chance.
     """
     with pytest.raises(DependentRowsError, match=text):
