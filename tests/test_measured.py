@@ -17,7 +17,7 @@ import soundsmooth as ss
 from soundsmooth import audit
 from soundsmooth.certify import Measurement, measured_below
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
-from soundsmooth.promise import Inputs, Secret, secret
+from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs.engine import certify_inputs, run_of
 from soundsmooth.runs.resume import open_store
 from soundsmooth.settings import settings
@@ -162,6 +162,13 @@ def test_which_rows_follows_from_promise_seed_and_nonce(honest: ss.Certificate) 
     assert abs(np.mean(rows) - 1000) < 110  # six standard deviations
     assert rows != hidden.rows(honest.promise, 1, 1000, 2000)
     assert rows != replace(hidden, nonce=b"n" * 32).rows(honest.promise, 0, 1000, 2000)
+
+
+def test_rows_of_the_documentation() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "noise.md").read_text(encoding="utf-8")
+    promise = Promise.of_text(text.split("```promise-text\n")[1].split("```")[0])
+    rows = Secret(bytes(range(32)), bytes(range(32, 64))).rows(promise, 5, 4, 10_000)
+    assert f"the first four are\n{', '.join(map(str, rows))}." in text
 
 
 def test_the_same_seed_gives_the_same_measurement() -> None:

@@ -100,7 +100,7 @@ class Secret:
         return self._derived(promise, INFO)
 
     def rows(self, promise: Promise, index: int, count: int, n: int) -> list[int]:
-        """Which copies of an input are voted again: ⌊n·h_j / 2²⁵⁶⌋ for j = 0, …, count − 1 (docs/noise.md, 2.6).
+        """Which copies of an input are voted again: ⌊n·h_j / 2²⁵⁶⌋ for j = 0, …, count − 1 (docs/noise.md, 2.8).
 
         h_j is HMAC-SHA256 of index ‖ j under a key that is derived like that of the noise, with another info.
 
