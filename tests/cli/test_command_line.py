@@ -387,3 +387,10 @@ def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_pat
     assert "cannot be proved for this graph: Softmax" in error_of("certify", mixing, data, *SMALL, "--require-proof")
     (tmp_path / "c.toml").write_text("require-proof = true")
     assert "cannot be proved" in error_of("certify", mixing, data, *SMALL, "--config", tmp_path / "c.toml")
+
+
+def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
+    asked = ("certify", model(), data, *SMALL, "--independence", "measured", "--again", "5")
+    assert "Independence of rows and calls: measured m=5" in run(*asked).stdout
+    assert "cannot be measured yet" in error_of(*asked, "--out", tmp_path / "run.db")
+    assert "goes with independence" in error_of("certify", model(), data, *SMALL, "--again", "5")
