@@ -105,7 +105,14 @@ def test_claims_raised_by_a_billionth_are_refused(case: tuple[Votes, Votes, Term
 
 
 WINNER = (Votes((5, 90, 5)), Votes((10, 985, 3), 2))
-PROMISED = {"n0": "100", "n": "1000", "alpha": "1/1000", "sigma": "1/4", "bound": "clopper-pearson"}
+PROMISED = {
+    "n0": "100",
+    "n": "1000",
+    "alpha": "1/1000",
+    "sigma": "1/4",
+    "bound": "clopper-pearson",
+    "independence": "assumed",
+}
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

@@ -167,7 +167,7 @@ def test_promise_of_a_run_word_for_word() -> None:
         "precision: float32",
         "device: cpu",
         "flags: none",
-        "independence: assumed",
+        "independence: checked",
         f"seed: {hashlib.sha256(bytes(32)).hexdigest()}",
     ]
 

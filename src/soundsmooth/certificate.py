@@ -10,8 +10,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
-from .certify import Counts, Verdict, verdict
-from .models.protocol import INDEPENDENCE, KINDS
+from .certify import Counts, Measurement, Verdict, verdict
+from .models.protocol import KINDS, is_promised, rows_again
 from .promise import SPEC, Promise
 from .settings import settings
 
@@ -43,6 +43,8 @@ class Certificate:
     nonce: str
     environment: Mapping[str, str]
     seconds: float
+    measured: Measurement | None = None
+    """Which rows of its batches were voted again, alone, if independence was measured."""
 
     @property
     def abstained(self) -> bool:
@@ -92,6 +94,8 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data; bounds as hexadecimal floats, exact, and as decimals that err the safe way."""
+        measured = self.measured
+        again = {} if measured is None else {"measured": {"rows": measured.rows, "lost": measured.lost}}
         record = {
             "format": FORMAT,
             "index": self.index,
@@ -102,6 +106,7 @@ class Certificate:
             "truth": self.truth,
             "selection": _counts(self.selection),
             "estimation": _counts(self.estimation),
+            **again,
             "promise": dict(self.promise.values),
             "commitment": self.commitment,
             "seed": self.seed,
@@ -145,11 +150,24 @@ class Certificate:
         )
         if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
             raise ValueError("the certificate's counts do not add up to the promised n0 and n")
-        found = verdict(self.selection, self.estimation, Fraction(promised["sigma"]), chosen)
+        self._check_measured()
+        found = verdict(self.selection, self.estimation, Fraction(promised["sigma"]), chosen, self.measured)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
             )
+
+    def _check_measured(self) -> None:
+        """There is a measurement exactly if one was promised, of as many rows, for the bound that allows for it."""
+        measured, rows = self.measured, rows_again(self.independence)
+        if measured is None:
+            if rows is not None:
+                raise ValueError("the certificate promises to measure independence, and says nothing of the result")
+            return
+        if any(type(number) is not int for number in (measured.rows, measured.lost)) or measured.rows != rows:
+            raise ValueError("the certificate's rows that were voted again are not as many as it promised")
+        if not 0 <= measured.lost <= measured.rows or self.promise.values["bound"] != "clopper-pearson":
+            raise ValueError("the certificate's measurement of independence is not a possible one")
 
     def _check_types(self) -> None:
         """Numbers are numbers, and the promise is one that this version makes."""
@@ -162,7 +180,7 @@ class Certificate:
             raise ValueError("the certificate's seed and nonce must be 32 bytes in hexadecimal, or no nonce")
         if not math.isfinite(self.seconds):
             raise ValueError("the certificate's time is not a number")
-        known = promised["spec"] == SPEC and promised["independence"] in INDEPENDENCE
+        known = promised["spec"] == SPEC and is_promised(promised["independence"])
         if not known or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
@@ -188,6 +206,7 @@ class Certificate:
             nonce=data["nonce"],
             environment=data["environment"],
             seconds=data["seconds"],
+            measured=_measurement(data["measured"]) if "measured" in data else None,
         )
 
 
@@ -252,6 +271,10 @@ def _below(value: float) -> dict[str, str]:
 
 def _above(value: float) -> dict[str, str]:
     return {"hex": value.hex(), "decimal": raised(value, 9)}
+
+
+def _measurement(data: Mapping[str, Any]) -> Measurement:
+    return Measurement(data["rows"], data["lost"])
 
 
 def _counts(counts: Counts) -> dict[str, Any]:

@@ -7,6 +7,7 @@ paper calls Failure does not exist here, because the noise is exact (docs/noise.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any, NamedTuple
 
 from .arrays import Fetched, concatenate, histogram, private_copy
@@ -65,6 +66,16 @@ class Verdict:
     p_lower: float
     p_upper: float | None
     """Above every other class's probability; only where the bound looks at it (runner-up)."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Rows of the batches that were voted again, alone, and how many of them were hits only in their batch."""
+
+    rows: int
+    """m: drawn at random with repetition, all positions alike, from the n copies for estimation."""
+    lost: int
+    """d: how many of these voted for the label in their batch, and not alone."""
 
 
 @dataclass(frozen=True)
@@ -217,15 +228,22 @@ class Poll:
         return Counts(tuple(classes), nobody)
 
 
-def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings) -> Verdict:
+def verdict(
+    counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings, measured: Measurement | None = None
+) -> Verdict:
     """What the counts prove: the label that selection chose, with the radius that estimation allows.
+
+    If independence was measured, p_lower is for the classifier that sees one row at a time (`measured_below`).
 
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
     if len(counts0.classes) != len(counts.classes):
         raise ModelChangedError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
     label = counts0.top
-    p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
+    if measured is None:
+        p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
+    else:
+        p_lower, p_upper = measured_below(counts.classes[label], counts.total, measured, settings.alpha), None
     if p_upper is None:
         won = p_lower > 0.5
         radius = radius_below(p_lower, sigma) if won else 0.0
@@ -233,6 +251,21 @@ def verdict(counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings
         won = p_lower > p_upper
         radius = radius_two_below(p_lower, p_upper, sigma) if won else 0.0
     return Verdict(label if won else None, radius, p_lower, p_upper)
+
+
+def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
+    """A lower bound for the probability that one row, alone, votes for the label.
+
+    Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from the
+    rows that were voted again, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these
+    are independent whatever the batches do: the lower bound from them is wrong with probability at most α/2.
+    (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on each
+    other: then the hits in batches are not binomial.)
+
+    Guarantee: at most the true value of this bound.
+    """
+    lost = Fraction(clopper_pearson_above(measured.lost, measured.rows, alpha / 2))
+    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 2)
 
 
 def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:

@@ -6,6 +6,7 @@ defined byte for byte in docs/noise.md, with a test vector.
 """
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ FIELDS = (
     "seed",  # SHA-256 of the seed
 )
 INFO = b"soundsmooth noise v1"
+ROWS_INFO = b"soundsmooth rows v1"
 NO_LABEL = -1
 
 
@@ -95,8 +97,24 @@ class Secret:
 
         Guarantee: the key is fixed by the promise, the seed and the nonce, and by nothing else.
         """
+        return self._derived(promise, INFO)
+
+    def rows(self, promise: Promise, index: int, count: int, n: int) -> list[int]:
+        """Which copies of an input are voted again: ⌊n·h_j / 2²⁵⁶⌋ for j = 0, …, count − 1 (docs/noise.md, 2.8).
+
+        h_j is HMAC-SHA256 of index ‖ j under a key that is derived like that of the noise, with another info.
+
+        Guarantee: for a random function in place of HMAC the rows are independent and uniform, up to n·2⁻²⁵⁶ for
+        each; and they are independent of the noise.
+        """
+        key = self._derived(promise, ROWS_INFO)
+        numbers = (index.to_bytes(8, "little") + j.to_bytes(8, "little") for j in range(count))
+        hashes = (int.from_bytes(hmac.digest(key, number, "sha256"), "little") for number in numbers)
+        return [n * h >> 256 for h in hashes]
+
+    def _derived(self, promise: Promise, info: bytes) -> bytes:
         salt = bytes.fromhex(promise.commitment)
-        return HKDF(SHA256(), 32, salt, INFO).derive(self.seed + self.nonce)
+        return HKDF(SHA256(), 32, salt, info).derive(self.seed + self.nonce)
 
 
 def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) -> Secret:

@@ -13,6 +13,7 @@ from .exact import Rational, positive
 from .grid import IMAGES, Grid
 from .machine import gpus
 from .models import Model, model_of
+from .models.protocol import demanded
 from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
@@ -38,6 +39,9 @@ class Smoother:
 
     An `untrusted` model is an .onnx file; it runs in a process that never holds the key, the seed or the store, and is
     ended if it takes more than `timeout` seconds (default 600) for a batch.
+
+    `independence` says how it is made sure that rows of a batch do not see each other: "auto" (proved if it can be,
+    else checked), "proved" (or refused), "measured" (`again` rows of each image are voted again, alone), "assumed".
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Smoother:
         independence: str = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
+        again: int | None = None,
     ) -> None:
         warn_if_large(sigma, grid)
         base: Model = model_of(
@@ -67,7 +72,7 @@ class Smoother:
             channels_last=channels_last,
             compile=compile,
             threads=threads,
-            independence=independence,
+            independence=demanded(independence, again),
             weights=weights,
             untrusted=untrusted,
             timeout=timeout,

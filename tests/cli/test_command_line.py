@@ -381,7 +381,16 @@ def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
 def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_path: Path) -> None:
     assert "Independence of rows and calls: proved" in run("certify", model(), data, *SMALL, "--require-proof").stdout
     mixing = mixing_model(tmp_path)
-    assert "Independence of rows and calls: assumed" in run("certify", mixing, data, *SMALL).stdout
+    assert "the vote of a row depends on its batch" in error_of("certify", mixing, data, *SMALL)
+    told = run("certify", mixing, data, *SMALL, "--independence", "assumed").stdout
+    assert "Independence of rows and calls: assumed" in told
     assert "cannot be proved for this graph: Softmax" in error_of("certify", mixing, data, *SMALL, "--require-proof")
     (tmp_path / "c.toml").write_text("require-proof = true")
     assert "cannot be proved" in error_of("certify", mixing, data, *SMALL, "--config", tmp_path / "c.toml")
+
+
+def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
+    asked = ("certify", model(), data, *SMALL, "--independence", "measured", "--again", "5")
+    assert "Independence of rows and calls: measured m=5" in run(*asked).stdout
+    assert "cannot be measured yet" in error_of(*asked, "--out", tmp_path / "run.db")
+    assert "goes with independence" in error_of("certify", model(), data, *SMALL, "--again", "5")

@@ -48,4 +48,4 @@ def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """Exact noise does not help: this is why `proved` must refuse. Fails by chance with probability below 1e-11."""
     make, task = brighter_than(LEVEL - STEP / 2), Task(SIGMA, N)
     one, other = (Asked(make, np.full(SHAPE, level), task) for level in (LEVEL, LEVEL - STEP))
-    assert void("batch", Ours(), one, other, "assumed").finding is Finding.VOID
+    assert void("batch", Ours(independence="assumed"), one, other, "assumed").finding is Finding.VOID

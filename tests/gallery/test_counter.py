@@ -44,7 +44,7 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """No chance involved. This is why `proved` must refuse: nothing outside the model can see the memory."""
     asked = Asked(same(Counter(2 * N)), WHITE, Task(SIGMA, N))
-    assert void("counter", Ours(), asked, asked, "counts").finding is Finding.VOID
+    assert void("counter", Ours(independence="assumed"), asked, asked, "counts").finding is Finding.VOID
 
 
 def test_both_have_a_memory_at_batch_size_1_too() -> None:

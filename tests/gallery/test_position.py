@@ -44,4 +44,4 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """No chance involved. This is why `proved` must refuse what is not one function of its own row."""
     certified, deployed = (Asked(make, A, Task(SIGMA, 1000)) for make in (first_row, one_by_one(first_row)))
-    assert void("position", Ours(), certified, deployed, "assumed").finding is Finding.VOID
+    assert void("position", Ours(independence="assumed"), certified, deployed, "assumed").finding is Finding.VOID

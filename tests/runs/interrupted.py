@@ -41,7 +41,7 @@ def inputs(count: int = 8) -> Inputs:
 
 def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness) -> Run:
     """22 or more blocks for each image."""
-    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
+    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
     return run_of(smoothing, inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
 
 

@@ -173,7 +173,7 @@ class Learner(torch.nn.Module):
 
 def test_votes_of_a_model_that_has_changed_are_never_stored(tmp_path: Path) -> None:
     """Otherwise a resumed run could count them: the model that is loaded then is the promised one again."""
-    smoothing = ss.Smoother(Learner(), "0.5", batch_size=10).smoothing
+    smoothing = ss.Smoother(Learner(), "0.5", batch_size=10, independence="assumed").smoothing
     run = run_of(smoothing, inputs(3), settings(n0=20, n=400), secret("s"))
     with open_store(tmp_path / "run.db", run) as store:
         with pytest.raises(ModelChangedError, match="the model changed"):
@@ -206,7 +206,7 @@ class Broken:
     def __init__(self, fails: Callable[[np.ndarray], bool]) -> None:
         from soundsmooth.models.callables import CallableModel
 
-        self._model, self._fails = CallableModel(brightness), fails
+        self._model, self._fails = CallableModel(brightness, "assumed"), fails
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._model, name)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import floor
 from typing import Any, NamedTuple
 
 from .bounds import (
@@ -90,14 +91,14 @@ def check(claimed: Claim, promised: Terms) -> Report:
     return Report(findings, not findings and tight(claimed, promised))
 
 
-def verdict(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
+def verdict(selection: Votes, estimation: Votes, promised: Terms, lost: int | None = None) -> Claim:
     """The certificate that the auditor would give for these counts.
 
     Guarantee: `check` accepts it, if the counts add up, and it is tight.
     """
-    proved = prove(selection.top, estimation, promised)
+    proved = prove(selection.top, estimation, promised, lost)
     label = selection.top if proved.p_lower > (0.5 if proved.p_upper is None else proved.p_upper) else None
-    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation)
+    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation, lost)
 
 
 class Proved(NamedTuple):
@@ -108,11 +109,17 @@ class Proved(NamedTuple):
     radius: float
 
 
-def prove(label: int, votes: Votes, promised: Terms) -> Proved:
+def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) -> Proved:
     """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
+
+    If independence was promised to be measured, `lost` is the result; without it the votes prove nothing.
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
+    if promised.again is not None:
+        kept = kept_alone(votes.classes[label], votes.total, promised, promised.again if lost is None else lost)
+        p_lower = clopper_pearson_below(kept, votes.total, promised.alpha / 2)
+        return Proved(p_lower, None, radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0)
     hits, n, sigma = votes.classes[label], votes.total, promised.sigma
     if promised.bound == "runner-up":
         p_lower = clopper_pearson_below(hits, n, promised.alpha / 2)
@@ -122,6 +129,17 @@ def prove(label: int, votes: Votes, promised: Terms) -> Proved:
     below = hoeffding_below if promised.bound == "hoeffding" else clopper_pearson_below
     p_lower = below(hits, n, promised.alpha)
     return Proved(p_lower, None, radius_below(p_lower, sigma) if p_lower > 0.5 else 0.0)
+
+
+def kept_alone(hits: int, n: int, promised: Terms, lost: int) -> int:
+    """How many of n copies at least vote for the label when they are voted alone, if so many hits were lost again.
+
+    Guarantee: too large with probability at most α/2 over the choice of the rows, whatever the votes are: given the
+    votes, the lost ones among m rows that are drawn with repetition are binomial.
+    """
+    assert promised.again is not None
+    share = Fraction(clopper_pearson_above(lost, promised.again, promised.alpha / 2))
+    return max(0, hits - floor(n * share))
 
 
 def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
@@ -134,6 +152,10 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield f"the counts add up to {selection.total} and {estimation.total}, not to {promised.n0} and {promised.n}"
     if not selection.classes or len(selection.classes) != len(estimation.classes):
         yield f"there are {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
+    if (claimed.lost is None) != (promised.again is None):
+        yield "independence was measured without a promise, or promised to be measured without a result"
+    elif promised.again is not None and not 0 <= (claimed.lost or 0) <= promised.again:
+        yield f"{claimed.lost} of {promised.again} rows cannot be lost"
     if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
         yield f"the label is not the number of a class: {claimed.label!r}"
     if (claimed.p_upper is None) != (promised.bound != "runner-up"):
@@ -151,8 +173,9 @@ def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
     hits, n = claimed.estimation.classes[selected], claimed.estimation.total
     if not bounds_hold(claimed, promised):
         upper = "" if claimed.p_upper is None else f" and p_upper = {claimed.p_upper!r}"
+        lost = "" if claimed.lost is None else f", {claimed.lost} of {promised.again} lost alone,"
         yield (
-            f"{hits} of {n} votes do not prove p_lower = {claimed.p_lower!r}{upper} "
+            f"{hits} of {n} votes{lost} do not prove p_lower = {claimed.p_lower!r}{upper} "
             f"({promised.bound}, alpha = {promised.alpha})"
         )
     if claimed.label is None:
@@ -173,6 +196,9 @@ def bounds_hold(claimed: Claim, promised: Terms) -> bool:
     hits, n = votes.classes[label], votes.total
     if claimed.p_upper is not None:
         return runner_up_holds(claimed.p_lower, claimed.p_upper, hits, votes.others(label), n, promised.alpha)
+    if promised.again is not None:
+        kept = kept_alone(hits, n, promised, promised.again if claimed.lost is None else claimed.lost)
+        return clopper_pearson_lower_holds(claimed.p_lower, kept, n, promised.alpha / 2)
     holds = hoeffding_lower_holds if promised.bound == "hoeffding" else clopper_pearson_lower_holds
     return holds(claimed.p_lower, hits, n, promised.alpha)
 

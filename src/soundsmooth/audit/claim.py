@@ -14,6 +14,10 @@ BOUNDS = ("clopper-pearson", "hoeffding", "runner-up")
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
 RATIONAL = re.compile(r"[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?")
+#: What a promise says of independence that is measured: how many rows are voted again.
+MEASURED = re.compile("measured m=([1-9][0-9]{0,6})")
+WORDS = ("proved", "checked", "assumed")
+MOST_AGAIN = 10**6
 DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 
 
@@ -47,6 +51,8 @@ class Terms:
     alpha: Fraction
     sigma: Fraction
     bound: str
+    again: int | None = None
+    """How many rows are voted again, alone, if independence is measured."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ class Claim:
     p_upper: float | None
     selection: Votes
     estimation: Votes
+    lost: int | None = None
+    """How many of the rows that were voted again were hits only in their batch, if independence was measured."""
 
 
 def terms(promise: Mapping[str, str]) -> Terms:
@@ -68,7 +76,10 @@ def terms(promise: Mapping[str, str]) -> Terms:
         raise ValueError(f"the promised alpha is no probability below 1: {promise['alpha']}")
     if bound not in BOUNDS:
         raise ValueError(f"the promised bound is not one of {', '.join(BOUNDS)}: {bound!r}")
-    return Terms(_copies(promise, "n0"), _copies(promise, "n"), alpha, _rational(promise, "sigma"), bound)
+    n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
+    if again is not None and bound != "clopper-pearson":
+        raise ValueError(f"independence cannot be measured with the bound {bound}")
+    return Terms(n0, n, alpha, _rational(promise, "sigma"), bound, again)
 
 
 def claim(record: Mapping[str, Any]) -> Claim:
@@ -80,7 +91,33 @@ def claim(record: Mapping[str, Any]) -> Claim:
         p_upper=None if record["p_upper"] is None else _number(record, "p_upper", below=False),
         selection=_votes(record, "selection"),
         estimation=_votes(record, "estimation"),
+        lost=_lost(record),
     )
+
+
+def _again(independence: object) -> int | None:
+    """How many rows are promised to be voted again; a ValueError for what is not how independence can be known."""
+    if independence in WORDS:
+        return None
+    found = MEASURED.fullmatch(independence) if isinstance(independence, str) else None
+    if found is None or int(found[1]) > MOST_AGAIN:
+        raise ValueError(
+            f"the promised independence is none of {', '.join(WORDS)} or measured m=…: {independence!r:.80}"
+        )
+    return int(found[1])
+
+
+def _lost(record: Mapping[str, Any]) -> int | None:
+    """What was measured, in a record that promised to measure independence; nothing in any other."""
+    again = _again(record["promise"]["independence"])
+    if again is None:
+        if "measured" in record:
+            raise ValueError("there is a measurement of independence that was not promised")
+        return None
+    rows, lost = _count(record["measured"]["rows"], "rows"), _count(record["measured"]["lost"], "lost")
+    if set(record["measured"]) != {"rows", "lost"} or rows != again or lost > rows:
+        raise ValueError(f"{again} rows were promised to be voted again, and {lost} of {rows} are said to be lost")
+    return lost
 
 
 def prediction(record: Mapping[str, Any]) -> tuple[int | None, Votes, int, Fraction]:

@@ -202,6 +202,8 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
 
 def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
     """The radius from p alone, whatever bound was promised: it is valid for each of them."""
+    if promised.again is not None:  # votes in batches, replayed or not, say nothing about rows alone
+        return Confirmed(0.0, 0.0, error)
     p_lower = max(0.0, float_below(p))
     radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
     return Confirmed(p_lower, radius, error)

@@ -11,7 +11,7 @@ from ..models.independence import Report, export_and_inspect
 from ..models.load import from_factory, is_torch_module
 from ..models.onnx_file import OnnxModel
 
-ADVICE = """Certificates of this model will say that independence is assumed, and --require-proof refuses it. Usual
+ADVICE = """Certificates of this model will say that independence is only checked, and --require-proof refuses it. Usual
 causes: a layer in training mode (export model.eval()), a batch size written into the graph (export with a dynamic batch
 axis), state, several outputs, an operator without a rule. docs/independence.md says what can be proved."""
 

@@ -82,7 +82,17 @@ Compile = Annotated[
 Workers = Annotated[
     int | None, _option("Copies of the model that work side by side.", panel=_MODEL, default="one per GPU")
 ]
-Independence = Annotated[str | None, _option("auto, or proved (refuse what is not).", panel=_MODEL, default="auto")]
+Independence = Annotated[
+    str | None,
+    _option(
+        "auto (proved, else checked), proved (refuse what is not), measured (vote rows again, alone), assumed.",
+        panel=_MODEL,
+        default="auto",
+    ),
+]
+Again = Annotated[
+    int | None, _option("Rows of each image to vote again, with --independence measured.", panel=_MODEL, default="1000")
+]
 RequireProof = Annotated[
     bool | None,
     _option("Refuse a model whose rows are not proved to be independent.", "--require-proof", panel=_MODEL),
@@ -175,7 +185,7 @@ class Choices:
         return {name: self.get(name) for name in names if self.get(name) is not None}
 
 
-INTEGERS = {"n", "n0", "limit", "skip", "threads", "workers", "batch_size"}
+INTEGERS = {"n", "n0", "again", "limit", "skip", "threads", "workers", "batch_size"}
 NUMBERS = {"sigma", "alpha", "k"}
 REALS = {"timeout", "cpus_per_worker", "gpus_per_worker"}
 TEXTS = {

@@ -35,6 +35,7 @@ FOR_THE_SMOOTHER = (
     "independence",
     "untrusted",
     "timeout",
+    "again",
 )
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..certify import Counts, Verdict, verdict
 from ..grid import IMAGES
 from ..noise import Keystream, Purpose, Sampler, law
+from ..runs.checked import DependentRowsError
 from ..settings import Settings, settings
 from ..smoother import Smoother
 from ..unsound import UnsoundStandard
@@ -101,7 +102,10 @@ class Ours:
         except ValueError as error:
             raise Refused(str(error).split(":")[0]) from error
         n0 = min(task.n0, task.n)
-        found = smooth.certify(x, n0=n0, n=task.n, alpha=task.alpha, bound=task.bound)
+        try:
+            found = smooth.certify(x, n0=n0, n=task.n, alpha=task.alpha, bound=task.bound)
+        except DependentRowsError as error:
+            raise Refused(str(error).split(":")[0]) from error
         return Answer(found.label, found.radius, found.p_lower, (*found.estimation.classes, found.estimation.nobody))
 
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import Place
-from .protocol import Identity, Votes, check_independence, votes
+from .protocol import Identity, Votes, check_independence, unproved, votes
+from .recipe import Factory, Recipe, recipe
 
 Scores = Callable[[Floats], npt.ArrayLike]
 
@@ -24,11 +25,12 @@ class CallableModel:
     batch: int | None = None
     shape: tuple[int, ...] | None = None
     place: Place | None = None
+    made_by: Factory | None = None
 
     def __init__(self, scores: Scores, independence: str = "auto") -> None:
         check_independence(independence, "a Python callable")
         self._scores = scores
-        self._identity = Identity("callable", code_digest(scores))
+        self._identity = Identity("callable", code_digest(scores), independence=unproved(independence))
 
     def identity(self) -> Identity:
         return self._identity
@@ -48,6 +50,9 @@ class CallableModel:
     def flags(self) -> dict[str, str]:
         return {}
 
+    def recipe(self) -> Recipe:
+        return recipe(self.made_by or self._scores, self._identity.digest)
+
     def vote(self, values: Floats) -> Votes:
         return votes(np.asarray(self._scores(values)), len(values))
 
@@ -58,7 +63,8 @@ def code_digest(function: object) -> str:
     Data that the code reaches (globals, closures, attributes, files) are not in it.
     """
     target = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
-    name = f"{getattr(target, '__module__', '?')}.{getattr(target, '__qualname__', '?')}"
+    module = str(getattr(target, "__module__", "?")).replace("__mp_main__", "__main__")  # a script in a new process
+    name = f"{module}.{getattr(target, '__qualname__', '?')}"
     digest = hashlib.sha256(name.encode())
     try:
         digest.update(inspect.getsource(target).encode())

@@ -29,7 +29,8 @@ from . import onnx_child as wire
 from .independence import Report
 from .onnx_file import check_proof, only_input, read_model
 from .onnx_session import Runtime, inspected
-from .protocol import Identity, Votes, check_independence_word, check_scores, votes
+from .protocol import Identity, Votes, check_independence_word, check_scores, unproved, votes
+from .recipe import Recipe
 
 #: What the process runs.
 PROGRAM = Path(wire.__file__)
@@ -66,6 +67,9 @@ class IsolatedOnnxModel:
         timeout: float | None = None,
     ) -> None:
         check_independence_word(independence)
+        if independence.startswith("measured"):
+            raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
+        self._demand = independence
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
         self._graph, self._sha256 = read_model(Path(path))
@@ -111,7 +115,7 @@ class IsolatedOnnxModel:
         return bytes(answer.content)
 
     def identity(self) -> Identity:
-        independence = "proved" if self.report.proved else "assumed"
+        independence = "proved" if self.report.proved else unproved(self._demand)
         return Identity("onnx", self._sha256, flags=self._flags, independence=independence)
 
     def prepare(self, shape: tuple[int, ...]) -> None:
@@ -126,6 +130,9 @@ class IsolatedOnnxModel:
         other.__dict__.update(self.__dict__)
         other._start()
         return other
+
+    def recipe(self) -> Recipe:
+        raise ValueError("an untrusted model is made in a process of its own, and nowhere else")
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         return wanted

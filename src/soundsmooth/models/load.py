@@ -10,6 +10,7 @@ from .callables import CallableModel
 from .isolated import IsolatedOnnxModel
 from .onnx_file import OnnxModel
 from .protocol import Model
+from .recipe import Factory, Graph
 from .torch_module import TorchModel, precision_name
 
 PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
@@ -40,6 +41,8 @@ def model_of(
             "an untrusted model must be an .onnx file, which is data: Python code would run in this process, with all "
             "your rights, and could read the key"
         )
+    if isinstance(source, Graph):
+        return OnnxModel(source, device, threads, independence)
     if _is_path(source):
         _refuse_pickle(Path(source))
         if Path(source).suffix.lower() != ".onnx":
@@ -52,17 +55,26 @@ def model_of(
         if untrusted:
             return IsolatedOnnxModel(source, device, threads, independence, timeout)
         return OnnxModel(source, device, threads, independence)
+    made_by = None
     if isinstance(source, str):
-        source = from_factory(source, weights)
+        made_by = Factory(source, None if weights is None else str(Path(weights).absolute()))
+    if isinstance(source, Factory):
+        made_by, weights = source, source.weights
+    if made_by is not None:
+        source = from_factory(made_by.name, weights)
         weights = None
     if weights is not None:
         raise ValueError('weights go with a "package.module:factory" model only')
     if is_torch_module(source):
-        return TorchModel(source, device, dtype, channels_last, threads, independence, compile)  # type: ignore[arg-type]
+        model = TorchModel(source, device, dtype, channels_last, threads, independence, compile)  # type: ignore[arg-type]
+        model.made_by = made_by
+        return model
     if callable(source):
         if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last or compile != "none":
             raise ValueError("a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair")
-        return CallableModel(source, independence)
+        plain = CallableModel(source, independence)
+        plain.made_by = made_by
+        return plain
     raise ValueError(
         f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
     )

@@ -17,7 +17,8 @@ from ..machine import Place, cores
 from .independence import Report
 from .onnx_child import run
 from .onnx_session import inspected_session
-from .protocol import Identity, Votes, check_independence_word, votes
+from .protocol import Identity, Votes, check_independence_word, unproved, votes
+from .recipe import Graph, Recipe, recipe
 
 if TYPE_CHECKING:
     import onnx
@@ -35,13 +36,19 @@ class OnnxModel:
     place: Place | None = None
 
     def __init__(
-        self, path: str | Path, device: str | None = None, threads: int | None = None, independence: str = "auto"
+        self,
+        path: str | Path | Graph,
+        device: str | None = None,
+        threads: int | None = None,
+        independence: str = "auto",
     ) -> None:
         check_independence_word(independence)
         self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        graph, self._sha256 = read_model(Path(path))
-        inspected = inspected_session(graph, self._device, number, self._threads)
+        self._demand = independence
+        self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
+        self._sha256 = self._graph.digest
+        inspected = inspected_session(self._graph.content, self._device, number, self._threads)
         self._session, self.report = inspected.session, inspected.report
         check_proof(independence, self.report)
         self._input, shape = only_input([(each.name, each.type, each.shape) for each in self._session.get_inputs()])
@@ -54,7 +61,8 @@ class OnnxModel:
         self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
-        independence = "proved" if self.report.proved else "assumed"
+        asked = unproved(self._demand)
+        independence = "proved" if self.report.proved and self._demand in ("auto", "proved") else asked
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
 
     def prepare(self, shape: tuple[int, ...]) -> None:
@@ -71,6 +79,9 @@ class OnnxModel:
 
     def flags(self) -> dict[str, str]:
         return self._flags
+
+    def recipe(self) -> Recipe:
+        return recipe(self._graph, self._sha256)
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))

@@ -10,7 +10,8 @@ from ..machine import Place
 from .callables import code_digest
 from .compiled import forward_of
 from .independence import export_and_inspect
-from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line
+from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line, unproved
+from .recipe import Factory, Recipe, recipe
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +35,7 @@ class TorchModel:
 
     batch: int | None = None
     shape: tuple[int, ...] | None = None
+    made_by: Factory | None = None
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class TorchModel:
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         check_independence_word(independence)
-        self._demand, self._independence = independence, "assumed"
+        self._demand, self._independence = independence, unproved(independence)
         self._prepared: tuple[int, ...] | None = None
         self._torch = torch
         self._precision = precision_name(dtype)
@@ -100,9 +102,9 @@ class TorchModel:
     def prepare(self, shape: tuple[int, ...]) -> None:
         """Export the module; if its graph is proved to keep rows apart, the graph votes from now on, not the module.
 
-        `independence="assumed"` leaves the module as it is.
+        `independence="assumed"` and `"measured"` leave the module as it is.
         """
-        if self._prepared == shape or self._demand == "assumed":
+        if self._prepared == shape or self._demand not in ("auto", "proved"):
             return
         example = self._batch(self._torch.zeros((2, *shape)))
         runs, report = export_and_inspect(self._module, example)
@@ -110,7 +112,7 @@ class TorchModel:
         if self._demand == "proved" and not proved:
             why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
             raise ValueError(f"independence cannot be proved for this module: {why}")
-        self._independence = "proved" if proved else "assumed"
+        self._independence = "proved" if proved else unproved(self._demand)
         self.forward = forward_of(runs if proved else self._module, self._compilation, self._device.type)
         self._prepared = shape
 
@@ -135,6 +137,17 @@ class TorchModel:
                 "choose one GPU: --device cuda:0"
             )
         return other
+
+    def recipe(self) -> Recipe:
+        """The module itself, on the CPU; by the factory that made it if it cannot be pickled."""
+        options = {"dtype": self._precision, "channels_last": self._channels_last}
+        module = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
+        try:
+            return recipe(module, self._sha256, **options)
+        except ValueError:
+            if self.made_by is None:
+                raise
+            return recipe(self.made_by, self._sha256, **options)
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch

@@ -12,6 +12,7 @@ from threading import Event, Thread
 from ..certificate import Certificate, Prediction
 from ..certify import (
     Counts,
+    Measurement,
     ModelChangedError,
     Poll,
     Progress,
@@ -28,12 +29,15 @@ from ..exact import Rational, probability
 from ..grid import Levels
 from ..machine import environment
 from ..models import Identity, Model
+from ..models.protocol import rows_again
 from ..noise import Law, Purpose
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import FreshNoise, SharedNoise, Source, check_shared_memory
 from ..promise import SPEC, Inputs, Promise, Secret
 from ..settings import Settings, copies, integer
+from .checked import check_rows
+from .measured import certify_measured, check_measurable
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
@@ -180,6 +184,11 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     identity = smoothing.identity(inputs.shape)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
     recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
+    if identity.independence == "checked":
+        worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)
+        check_rows(worker.model, worker.sampler, inputs, min(batch, settings.n))
+    if rows_again(identity.independence) is not None:
+        check_measurable(settings)
     return Run(smoothing, identity, inputs, settings, secret, promise, recorded)
 
 
@@ -237,6 +246,9 @@ class Run:
 
         A GPU gets the next input's work before the last one's counts are asked for, so that it never waits.
         """
+        if rows_again(self.identity.independence) is not None:
+            yield from certify_measured(self, worker, places, progress)
+            return
         noise = self.noise(worker)
         ahead = 0 if worker.model.place is None else 1
         begun: deque[_Begun] = deque()
@@ -357,7 +369,15 @@ class Run:
     def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         self.duty.check_model(worker, changed)
 
-    def record(self, place: int, found: Verdict, counts0: Counts, counts: Counts, seconds: float) -> Certificate:
+    def record(
+        self,
+        place: int,
+        found: Verdict,
+        counts0: Counts,
+        counts: Counts,
+        seconds: float,
+        measured: Measurement | None = None,
+    ) -> Certificate:
         return Certificate(
             index=self.inputs.indices[place],
             label=found.label,
@@ -372,6 +392,7 @@ class Run:
             nonce=self.secret.nonce.hex(),
             environment=self.environment,
             seconds=seconds,
+            measured=measured,
         )
 
 

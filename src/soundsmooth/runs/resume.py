@@ -14,6 +14,7 @@ from typing import Protocol
 from ..certificate import Certificate
 from ..certify import ModelChangedError, blocks, verdict
 from ..certify import Progress as Advance
+from ..models.protocol import rows_again
 from ..noise import Purpose
 from .blocks import BlockVotes, VoteBlock, block_size
 from .claims import Claims, Pace
@@ -28,6 +29,8 @@ ALL_FAIL = 10
 
 def terms_of(run: Run, votes: bool = True) -> Terms:
     """What the store of a new run is fixed to."""
+    if rows_again(run.identity.independence) is not None:
+        raise ValueError("a run in a .db file cannot be measured yet: write the certificates to .jsonl")
     dimension = run.inputs.levels[0].size
     batch = run.smoothing.batch_for(run.inputs.shape, run.settings.n)
     return Terms(run.promise, run.secret, block_size(run.settings, batch, dimension), votes)

@@ -1,0 +1,166 @@
+"""Rows voted alone, each in a process of its own: what the model says where it can neither see nor remember others.
+
+A fresh process (spawned: it shares no memory with this one and knows no key) makes the model and never asks it
+anything. For every row it forks: the child votes on that one row, answers and ends. So the vote of a row is a function
+of that row, and of what lies outside all processes (files, the clock, the network), by construction.
+"""
+
+import multiprocessing
+import os
+import select
+import signal
+import struct
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+import numpy as np
+
+from ..grid import Floats
+from ..machine import cores
+from .protocol import NOBODY, Model, first_line
+from .recipe import Recipe
+
+#: A row that takes longer than this many seconds votes for nobody.
+PATIENCE = 120.0
+#: So many rows are sent together.
+SENT = 64
+_LABEL = struct.Struct("<q")
+
+
+class Alone:
+    """A fresh process that votes on rows, each alone.
+
+    Guarantee: unless the model reads what lies outside its process, the votes of different rows are independent of
+    each other and of all other votes, given the rows. A row on which the model fails votes for nobody.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        if not hasattr(os, "fork"):
+            raise ValueError("independence is measured in forked processes, which this operating system does not have")
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, recipe), daemon=True)
+        self._process.start()
+        theirs.close()
+        try:
+            problem = self._receive()
+        except BaseException:
+            self.close()
+            raise
+        if problem is not None:
+            self.close()
+            raise ValueError(f"the model cannot be made in a fresh process: {problem}")
+
+    def __enter__(self) -> "Alone":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._pipe.close()
+        self._process.terminate()
+        self._process.join()
+
+    def try_out(self, row: Floats) -> None:
+        """A ValueError if the model cannot vote on a row alone at all."""
+        (answer,) = self._ask(row[np.newaxis])
+        if isinstance(answer, str):
+            raise ValueError(f"the model cannot vote on one row alone, in a fresh process: {answer}")
+
+    def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
+        """The votes of the rows, in order."""
+        while some := list(islice(rows, SENT)):
+            yield from (NOBODY if isinstance(answer, str) else answer for answer in self._ask(np.stack(some)))
+
+    def _ask(self, rows: Floats) -> list[int | str]:
+        self._pipe.send(rows)
+        answers: list[int | str] = self._receive()  # type: ignore[assignment]
+        return answers
+
+    def _receive(self) -> object:
+        try:
+            return self._pipe.recv()
+        except (EOFError, ConnectionError):
+            raise ValueError(
+                "the fresh process ended unexpectedly; a script that measures independence must be importable: "
+                'put what it does under if __name__ == "__main__":'
+            ) from None
+
+
+def _serve(pipe: Connection, recipe: Recipe) -> None:
+    """In the fresh process: make the model, then have children of this process vote."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks is told, and ends this process
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
+    try:
+        model = recipe.build()
+        _one_thread()
+    except BaseException as error:
+        pipe.send(f"{type(error).__name__}: {first_line(error)}")
+        return
+    pipe.send(None)
+    with suppress(EOFError):
+        while True:
+            rows = pipe.recv()
+            groups = [rows[first : first + cores()] for first in range(0, len(rows), cores())]
+            pipe.send([answer for group in groups for answer in _side_by_side(model, group, pipe)])
+
+
+def _one_thread() -> None:
+    """A forked process has no threads but one: torch may not wait for others."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+class _Child(NamedTuple):
+    pid: int
+    answer: int
+    """The file descriptor on which it answers."""
+
+
+def _side_by_side(model: Model, rows: Floats, pipe: Connection) -> list[int | str]:
+    children: list[_Child] = []
+    for row in rows:
+        children.append(_begin(model, row, [pipe.fileno(), *(child.answer for child in children)]))
+    return [_finish(child) for child in children]
+
+
+def _begin(model: Model, row: Floats, hidden: list[int]) -> _Child:
+    mine, theirs = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(theirs)
+        return _Child(pid, mine)
+    try:
+        for descriptor in (mine, *hidden):
+            os.close(descriptor)
+        try:
+            answer = b"=" + _LABEL.pack(_vote(model, row))
+        except BaseException as error:
+            answer = b"!" + f"{type(error).__name__}: {first_line(error)}".encode()[:500]
+        os.write(theirs, answer)
+    finally:
+        os._exit(0)
+
+
+def _vote(model: Model, row: Floats) -> int:
+    """The vote of a batch's first row. Where the model's batch is fixed, it is filled with copies of that row."""
+    return int(model.vote(np.repeat(row[np.newaxis], model.batch or 1, axis=0)).labels[0])
+
+
+def _finish(child: _Child) -> int | str:
+    ready, _, _ = select.select([child.answer], [], [], PATIENCE)
+    answer = os.read(child.answer, 1000) if ready else b"!it takes too long"
+    os.close(child.answer)
+    with suppress(ProcessLookupError):
+        os.kill(child.pid, signal.SIGKILL)
+    os.waitpid(child.pid, 0)
+    if answer.startswith(b"=") and len(answer) == 1 + _LABEL.size:
+        return int(_LABEL.unpack(answer[1:])[0])
+    return answer[1:].decode(errors="replace") or "the process ended without an answer"

@@ -1,0 +1,160 @@
+"""Independence, checked: the same rows, voted in other batches, must get the same votes.
+
+This catches honest mistakes: a mean or a softmax over the batch, a special first row, a counter. It proves nothing: a
+model that recognises the check can behave while it lasts (docs/independence.md, "Checked").
+"""
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Fetched, concatenate
+from ..grid import Levels
+from ..models import Model
+from ..models.protocol import first_line
+from ..noise import Purpose
+from ..noise.gpu import AnySampler
+from ..noise.sources import FreshNoise
+from ..promise import Inputs
+
+#: Larger batches are checked with so many rows, unless the model can run no other batch.
+ROWS = 512
+#: And smaller ones several times.
+LEAST_ROWS = 32
+IMAGES = 4
+#: So many rows are voted alone.
+SINGLES = 8
+ATTEMPTS = 3
+#: So large a share of the votes may differ: rounding breaks near ties, in lower precision more of them.
+TOLERATED = {"float32": 0.005}
+TOLERATED_LOW = 0.02
+#: One row at all positions, so often.
+UNIFORM = 3
+
+Index = npt.NDArray[np.intp]
+Trial = tuple[str, int, int]
+Labels = npt.NDArray[np.int64]
+_HOW_OUT = (
+    "A base classifier must be one fixed function of each row. If it draws at random, anew for each row, "
+    'independence="assumed" leaves this check out, and the certificate says so'
+)
+
+
+class DependentRowsError(ValueError):
+    """The votes of a row change with its batch."""
+
+
+def check_rows(model: Model, sampler: AnySampler, inputs: Inputs, batch: int) -> None:
+    """A DependentRowsError if rows vote differently in another order, in other company, in smaller batches, or later.
+
+    The noise is drawn by the operating system and has nothing to do with the run's.
+
+    Guarantee: none. Near ties may fall either way, so a few votes may differ.
+    """
+    fixed = model.batch is not None or model.flags().get("compile", "none") != "none"
+    size = batch if fixed else min(batch, ROWS)
+    size = model.batch or size
+    found = _attempt(model, sampler, inputs, size, fixed)
+    names = list(dict.fromkeys(name for name, _, _ in found))
+    compared = sum(total for _, _, total in found)
+    changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
+    share = TOLERATED.get(model.identity().precision, TOLERATED_LOW)
+    if sum(changed.values()) > max(1, share * compared):
+        listed = ", ".join(f"{count} {name}" for name, count in changed.items() if count)
+        raise DependentRowsError(
+            f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}"
+        )
+
+
+def _attempt(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed: bool) -> list[Trial]:
+    """A model that fails now and then is asked again; what counts here is not what the certificate counts."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            _check_positions(model, sampler, inputs, size)
+            rounds = range(max(1, LEAST_ROWS // size))
+            return [trial for _ in rounds for trial in _trials(model, sampler, inputs, size, fixed)]
+        except ValueError:
+            raise
+        except Exception as error:
+            if not left:
+                raise ValueError(f"the model failed while its rows were checked: {first_line(error)}") from error
+    raise AssertionError
+
+
+def _trials(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed: bool) -> Iterator[Trial]:
+    """What was done to the rows, how many votes it changed, and of how many."""
+    random = np.random.default_rng(secrets.randbits(128))
+    rows = _noisy_rows(sampler, inputs, size, random)
+    first = np.arange(size)
+    expected = _labels(model, rows, first)
+    yield "when voted again", *_compare(_labels(model, rows, first), expected)
+    order = random.permutation(size)
+    yield "in another order", *_compare(_labels(model, rows, order), expected[order])
+    for guests in _guests(sampler, inputs, size):
+        stays = random.permutation(size) < -(-size // 2)
+        mixed = np.where(stays, first, first + size)
+        labels = _labels(model, concatenate([rows, guests]), mixed)
+        yield "in other company", *_compare(labels[stays], expected[stays])
+    if not fixed and size > 1:
+        singles = min(SINGLES, size - 1)
+        parts = [
+            _labels(model, rows, part)
+            for part in np.split(order, [*range(1, singles + 1), (singles + size) // 2])
+            if len(part)
+        ]
+        yield "in smaller batches", *_compare(np.concatenate(parts), expected[order])
+
+
+def _guests(sampler: AnySampler, inputs: Inputs, size: int) -> Iterator[Any]:
+    """Rows that move whatever is averaged over a batch: noisy copies of black, and of white."""
+    for level in (0, sampler.law.grid.levels - 1):
+        yield _noisy(sampler, np.full_like(inputs.levels[0], level), size)
+
+
+def _check_positions(model: Model, sampler: AnySampler, inputs: Inputs, size: int) -> None:
+    """Copies of one row at all positions get one vote; the same position may not stand out for several rows."""
+    random = np.random.default_rng(secrets.randbits(128))
+    rows = _noisy_rows(sampler, inputs, UNIFORM, random)
+    odd = np.zeros(size, np.int64)
+    for number in range(UNIFORM):
+        labels = _labels(model, rows, np.full(size, number))
+        values, counts = np.unique(labels, return_counts=True)
+        odd += labels != values[counts.argmax()]
+    if (odd > 1).any():
+        place = int(odd.argmax())
+        raise DependentRowsError(
+            f"votes depend on the row's position: of {size} equal rows the one at position {place} votes differently. "
+            f"{_HOW_OUT}"
+        )
+
+
+def _noisy_rows(sampler: AnySampler, inputs: Inputs, count: int, random: np.random.Generator) -> Any:
+    """Noisy copies of a few of the inputs, mixed."""
+    places = random.permutation(len(inputs.levels))[:IMAGES]
+    shares = [len(part) for part in np.array_split(np.arange(count), len(places))]
+    parts = [_noisy(sampler, inputs.levels[place], share) for place, share in zip(places, shares, strict=True) if share]
+    return _take(concatenate(parts), random.permutation(count))
+
+
+def _noisy(sampler: AnySampler, x: Levels, count: int) -> Any:
+    return FreshNoise(sampler, secrets.token_bytes(32), 0).noisy(Purpose.PREDICTION, x, 0, count, sure=True).values
+
+
+def _take(rows: Any, index: Index) -> Any:
+    """These rows, in memory of their own."""
+    if isinstance(rows, np.ndarray):
+        return rows[index]
+    import torch
+
+    return rows[torch.as_tensor(index, device=rows.device)]
+
+
+def _labels(model: Model, rows: Any, index: Index) -> Labels:
+    return Fetched(model.vote(_take(rows, index)).labels).array()
+
+
+def _compare(found: Labels, expected: Labels) -> tuple[int, int]:
+    return int((found != expected).sum()), len(expected)

@@ -1,0 +1,80 @@
+"""Classifiers of small grey images, honest and not, at the top of a module: a fresh process can import them."""
+
+import numpy as np
+
+CLASSES = 2
+
+
+def one_hot(hit: np.ndarray) -> np.ndarray:
+    return np.stack([~hit, hit], axis=1).astype(np.float32)
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    """Honest: is the row's mean above one half?"""
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+def batch_mean(batch: np.ndarray) -> np.ndarray:
+    """The whole batch's mean decides: nearly the clean image."""
+    return one_hot(np.full(len(batch), batch.mean() > 0.5))
+
+
+def softmax_over_batch(batch: np.ndarray) -> np.ndarray:
+    """A softmax over the wrong axis."""
+    scores = np.exp(20 * brightness(batch))
+    return scores / scores.sum(axis=0)
+
+
+def first_row(batch: np.ndarray) -> np.ndarray:
+    """Row 0 is class 1, all others class 0."""
+    return one_hot(np.arange(len(batch)) == 0)
+
+
+class Calls:
+    """Every other call, another answer."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        return one_hot(np.full(len(batch), self.calls % 2 == 0))
+
+
+class Evader:
+    """Honest for its first rows, while it may be checked, and whenever it is alone; then the batch's mean decides."""
+
+    def __init__(self, honest: int = 100_000) -> None:
+        self.left = honest
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        self.left -= len(batch)
+        return brightness(batch) if self.left > 0 or len(batch) == 1 else batch_mean(batch)
+
+
+class RunningMean:
+    """The mean of all rows so far decides, at batch size 1 too: a memory, not a batch, brings the rows together."""
+
+    def __init__(self) -> None:
+        self.total, self.rows = 0.0, 0
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        totals = self.total + np.cumsum(batch.reshape(len(batch), -1).mean(axis=1, dtype=np.float64))
+        rows = self.rows + 1 + np.arange(len(batch))
+        self.total, self.rows = float(totals[-1]), int(rows[-1])
+        return one_hot(totals / rows > 0.5)
+
+
+class NotAlone:
+    """Fails on a batch of one row."""
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) == 1:
+            raise RuntimeError("one row is not enough")
+        return brightness(batch)
+
+
+def make_brightness() -> object:
+    """A factory whose product cannot be pickled."""
+    return lambda batch: brightness(batch)

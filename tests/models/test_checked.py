@@ -1,0 +1,107 @@
+"""Independence, checked: honest mistakes are caught before the run, and nothing else is claimed."""
+
+import time
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+import crowds
+import soundsmooth as ss
+from soundsmooth.gallery.entries.counter import Counter
+from soundsmooth.runs.checked import DependentRowsError
+
+GREY = np.full((1, 8, 8), 130, np.uint8)
+
+
+def certify(scores: object, **choices: object) -> ss.Certificate:
+    return ss.Smoother(scores, "1/2", **choices).certify(GREY, n=1000)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 7, 100, 1000])
+def test_an_honest_function_passes_at_every_batch_size(batch: int) -> None:
+    """A false alarm needs two rows whose mean is within rounding of one half: below 1e-6 for all sizes together."""
+    assert certify(crowds.brightness, batch_size=batch).independence == "checked"
+
+
+@pytest.mark.parametrize(
+    ("scores", "text"),
+    [
+        (crowds.batch_mean, "depends on its batch: .* in other company"),
+        (crowds.softmax_over_batch, "depends on its batch"),
+        (crowds.first_row, "row's position"),
+        (crowds.Calls(), "depends on its batch: .* when voted again"),
+    ],
+)
+def test_honest_mistakes_are_refused(scores: object, text: str) -> None:
+    """The batch's mean is moved by 0.25 with half of the rows black or white, 16 standard deviations from one half.
+
+    With the softmax a row leaves its class by chance, and hardly ever only one or two of 350.
+    The other two leave nothing to chance.
+    """
+    with pytest.raises(DependentRowsError, match=text):
+        certify(scores)
+
+
+def test_the_check_can_be_left_out_and_the_certificate_says_so() -> None:
+    assert certify(crowds.first_row, independence="assumed").independence == "assumed"
+
+
+def test_the_check_can_be_evaded() -> None:
+    """A model that is honest for its first million rows passes, and so does one that counts further than the check."""
+    assert certify(crowds.Evader()).independence == "checked"
+    assert certify(Counter(10**6)).independence == "checked"
+
+
+class Data(torch.nn.Module):
+    """Control flow that depends on data: torch.export cannot follow it. The rows are independent."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = x.flatten(1).mean(1)
+        if bool(x.sum() > 1e9):
+            raise AssertionError
+        return torch.stack([0.5 - mean, mean - 0.5], 1)
+
+
+def test_a_module_that_cannot_be_exported_is_checked() -> None:
+    assert certify(Data()).independence == "checked"
+
+
+def test_a_graph_that_cannot_be_proved_is_checked(tmp_path: object) -> None:
+    """A fixed batch cannot be split; other company shows that the largest row of the batch sets the scale."""
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("ReduceMean", ["flat"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("ReduceMean", ["flat"], ["all"], axes=[0, 1], keepdims=1),
+        helper.make_node("Sub", ["mean", "all"], ["up"]),
+        helper.make_node("Neg", ["up"], ["down"]),
+        helper.make_node("Concat", ["down", "up"], ["scores"], axis=1),
+    ]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [50, 1, 8, 8])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, [50, 2])
+    graph = helper.make_graph(nodes, "g", [image], [scores])
+    path = tmp_path / "fixed.onnx"  # type: ignore[operator]
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    with pytest.raises(DependentRowsError, match="in other company"):
+        certify(path)
+
+
+def test_a_model_that_fails_in_the_check_is_one_clear_line() -> None:
+    with pytest.raises(ValueError, match="failed while its rows were checked: one row is not enough"):
+        certify(crowds.NotAlone())
+
+
+def test_the_check_costs_a_few_batches() -> None:
+    rows = 0
+
+    def counted(batch: np.ndarray) -> np.ndarray:
+        nonlocal rows
+        rows += len(batch)
+        return crowds.brightness(batch)
+
+    start = time.perf_counter()
+    certify(counted)
+    assert rows - 1100 <= 10 * 100
+    assert time.perf_counter() - start < 20
