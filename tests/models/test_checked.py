@@ -88,9 +88,17 @@ def test_a_graph_that_cannot_be_proved_is_checked(tmp_path: object) -> None:
         certify(path)
 
 
-def test_a_model_that_fails_in_the_check_is_one_clear_line() -> None:
-    with pytest.raises(ValueError, match="failed while its rows were checked: one row is not enough"):
-        certify(crowds.NotAlone())
+def broken(batch: np.ndarray) -> np.ndarray:
+    raise RuntimeError("no memory\nat all")
+
+
+def test_a_model_that_always_fails_is_one_clear_line() -> None:
+    with pytest.raises(ValueError, match=r"failed while its rows were checked: no memory$"):
+        certify(broken)
+
+
+def test_batches_that_the_run_does_not_have_may_fail() -> None:
+    assert certify(crowds.NotAlone()).independence == "checked"
 
 
 def test_the_check_costs_a_few_batches() -> None:
