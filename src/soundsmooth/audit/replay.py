@@ -157,7 +157,10 @@ def all_but_escaped(
 
 
 def escaped_and_excess(certificates: Sequence[Sequence[Block]], beta: Fraction) -> tuple[int, int]:
-    """b and t of Theorem 2 for one urn: how many blocks may have escaped, and the largest excess that was seen."""
+    """b and t of Theorem 2 for one urn: how many blocks may have escaped, and the largest excess that was seen.
+
+    Guarantee: more than b blocks whose excess is above t escape a draw of these blocks with probability below β.
+    """
     urn = [block for blocks in certificates for block in blocks]
     excesses = [block.hits - block.replayed for block in urn if block.replayed is not None]
     return escaping(len(urn), len(excesses), beta), max([0, *excesses])
