@@ -49,7 +49,7 @@ def small_run(
     whole = data(max(numbers) + 1)
     inputs = Inputs(tuple(numbers), [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers])
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
-    return run_of(smoothing, inputs, settings(n0=20, n=n, noise=noise, bound=bound), secret("issuer", NONCE))
+    return run_of(smoothing, inputs, settings(n0=20, n=n, noise=noise, bound=bound), secret("issuer 1", NONCE))
 
 
 def issue(path: Path, run: Run, only: int | None = None, votes: bool = True) -> Path:
