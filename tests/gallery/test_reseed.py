@@ -57,7 +57,7 @@ def test_ours_refuses_it_where_proof_is_asked_for() -> None:
 
 @pytest.mark.parametrize("make", [reseed.seeds_numpy, on_numpy])
 def test_ours_loses_nothing_to_it_even_where_honesty_is_assumed(make: MakeScores) -> None:
-    """FALSE by chance with probability below 1e-6, as above. Noise from a generator that the model seeds makes it FALSE
+    """Refused where the check of rows sees it. FALSE by chance with probability below 1e-6, as above. Noise from a generator that the model seeds makes it FALSE
     with certainty, as with the global ones.
     """
     kept = np.random.get_state()
@@ -65,7 +65,7 @@ def test_ours_loses_nothing_to_it_even_where_honesty_is_assumed(make: MakeScores
     with torch.random.fork_rng(devices=[]):
         one = trial("reseed", Ours(), pair, Task(Fraction(1, 2), N))
     np.random.set_state(kept)
-    assert one.finding in (Finding.ABSTAINS, Finding.HOLDS)
+    assert one.finding in (Finding.ABSTAINS, Finding.HOLDS, Finding.REFUSED)
 
 
 @pytest.mark.parametrize("level", [209, 210])
