@@ -57,8 +57,9 @@ def test_ours_refuses_it_where_proof_is_asked_for() -> None:
 
 @pytest.mark.parametrize("make", [reseed.seeds_numpy, on_numpy])
 def test_ours_loses_nothing_to_it_even_where_honesty_is_assumed(make: MakeScores) -> None:
-    """Refused where the check of rows sees it. FALSE by chance with probability below 1e-6, as above. Noise from a generator that the model seeds makes it FALSE
-    with certainty, as with the global ones.
+    """Refused where the check of rows sees it. FALSE by chance with probability below 1e-6, as above.
+
+    Noise from a generator that the model seeds makes it FALSE with certainty, as with the global ones.
     """
     kept = np.random.get_state()
     pair = Pair(make, np.full(1, 210), np.full(1, 209))
