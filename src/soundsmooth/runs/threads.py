@@ -1,6 +1,6 @@
 """Workers in threads of this process: on the GPUs or the cores at hand."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -25,15 +25,17 @@ class Threads:
         workers = self.run.smoothing.workers
         if len(workers) == 1 or keep is not None:
             tasks = (task for group in groups for task in group)
-            found = Voter(self.run.duty, workers[0], keep).vote(tasks, self._image_at)
+            found = Voter(self.run.duty, workers[0], keep).vote(tasks, lambda place: image_at(self.run, place))
         else:
-            found = _side_by_side(self.run, groups, self._image_at)
+            found = _side_by_side(self.run, groups)
         with closing(found):
             for outcome in found:
                 yield [outcome]
 
-    def _image_at(self, place: int) -> Image:
-        return Image(self.run.inputs.indices[place], self.run.inputs.levels[place])
+
+def image_at(run: Run, place: int) -> Image:
+    """What a voter sees of the image at a place."""
+    return Image(run.inputs.indices[place], run.inputs.levels[place])
 
 
 class _Hungry(NamedTuple):
@@ -42,9 +44,7 @@ class _Hungry(NamedTuple):
     inbox: "SimpleQueue[list[Task] | None]"
 
 
-def _side_by_side(
-    run: Run, images: Iterator[list[Task]], image_at: Callable[[int], Image]
-) -> Generator[Outcome, None, None]:
+def _side_by_side(run: Run, images: Iterator[list[Task]]) -> Generator[Outcome, None, None]:
     """All workers at once, each with images of its own, in threads that never touch the store."""
     results: SimpleQueue[Outcome | _Hungry | BaseException | None] = SimpleQueue()
     stop = Event()
@@ -63,7 +63,7 @@ def _side_by_side(
 
     def work(worker: Worker, inbox: "SimpleQueue[list[Task] | None]") -> None:
         try:
-            for outcome in Voter(run.duty, worker).vote(tasks(inbox), image_at):
+            for outcome in Voter(run.duty, worker).vote(tasks(inbox), lambda place: image_at(run, place)):
                 results.put(outcome)
         except BaseException as error:  # it is raised again where somebody listens
             stop.set()

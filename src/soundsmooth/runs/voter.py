@@ -55,13 +55,14 @@ class _Begun(NamedTuple):
 
 
 class Voter:
-    """Votes on blocks in the order in which they are given; after a failure, on none of the rest of that image.
+    """Votes on blocks in the order in which they are given; after a failure, on none of the rest of that image, unless
+    it is to `persevere`.
 
     Guarantee: every attempt at a block is made on the block's own noise.
     """
 
-    def __init__(self, duty: Duty, worker: Worker, keep: int | None = None) -> None:
-        self._duty, self._worker = duty, worker
+    def __init__(self, duty: Duty, worker: Worker, keep: int | None = None, persevere: bool = False) -> None:
+        self._duty, self._worker, self._persevere = duty, worker, persevere
         self._noise, self._voting = duty.noise(worker, keep), duty.voting(worker)
         self._ahead = look_ahead(worker)
         self._waiting: deque[_Begun] = deque()
@@ -110,7 +111,7 @@ class Voter:
         while votes is None and len(errors) < ATTEMPTS:
             again = self._begin_all(begun.task, begun.image)
             votes = self._votes(again.casting, again.changed, errors)
-        if votes is None:
+        if votes is None and not self._persevere:
             self._failed.add(begun.task.place)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)

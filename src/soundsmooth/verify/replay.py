@@ -24,11 +24,12 @@ from ..certify import Counts
 from ..noise import Purpose
 from ..runs.blocks import BlockVotes, VoteBlock, hits_of
 from ..runs.database import Database
+from ..runs.voter import Task
 from .draw import Draw, fresh_draw
 from .findings import Findings
 from .held import Head
 from .images import BLOCK_COLUMNS, Claimed, StoredVotes, stored_votes
-from .revote import Revoted, Task, Voter
+from .revote import Revoted, Voter
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)
