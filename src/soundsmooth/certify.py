@@ -194,28 +194,30 @@ def _vote(voting: Voting, values: Any) -> Votes:
 
 
 class Poll:
-    """Counts votes, block by block, on the device where they are cast; waits for it only when asked for the counts."""
+    """Gathers votes on the device where they are cast and counts them there; waits only when asked for the counts."""
 
     def __init__(self, again: "Callable[[], Poll]") -> None:
         self._again = again
-        self._counts: Any = None  # nobody first, then the classes
-        self._doubt: Any = None
+        self._labels: list[Any] = []
+        self._classes: int | None = None
+        self._doubts: list[Any] = []
         self._result: tuple[Fetched, Fetched | None] | None = None
 
     def add(self, votes: Votes, doubt: Any = None) -> None:
-        """Count the votes."""
-        counts = histogram(votes.labels, NOBODY, votes.classes - 1)
-        if self._counts is not None and len(counts) != len(self._counts):
-            raise ModelChangedError(f"the model had {len(self._counts) - 1} classes and now has {votes.classes}")
-        self._counts = counts if self._counts is None else self._counts + counts
+        """More votes, with the doubt that their noise leaves."""
+        if self._classes not in (None, votes.classes):
+            raise ModelChangedError(f"the model had {self._classes} classes and now has {votes.classes}")
+        self._classes = votes.classes
+        self._labels.append(votes.labels)
         if doubt is not None:
-            self._doubt = doubt if self._doubt is None else self._doubt + doubt
+            self._doubts.append(doubt.reshape(1))
 
     def close(self) -> "Poll":
-        """All votes are cast: let the counts come."""
-        assert self._counts is not None, "no votes were counted"
-        doubt = None if self._doubt is None else Fetched(self._doubt.reshape(1))
-        self._result = Fetched(self._counts), doubt
+        """All votes are cast: count them, all at once since that takes the fewest launches, and let the counts come."""
+        assert self._classes is not None, "no votes were cast"
+        counts = histogram(concatenate(self._labels), NOBODY, self._classes - 1)  # nobody first, then the classes
+        self._result = Fetched(counts), Fetched(concatenate(self._doubts)) if self._doubts else None
+        self._labels, self._doubts = [], []
         return self
 
     def counts(self) -> Counts:
@@ -238,7 +240,9 @@ def verdict(
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
     if len(counts0.classes) != len(counts.classes):
-        raise ModelChangedError(f"the model had {len(counts0.classes)} classes and now has {len(counts.classes)}")
+        raise ModelChangedError(
+            f"the model has {len(counts0.classes)} classes in selection and {len(counts.classes)} in estimation"
+        )
     label = counts0.top
     if measured is None:
         p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)

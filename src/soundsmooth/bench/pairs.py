@@ -62,9 +62,7 @@ class Alternated:
 
 
 def alternate(actions: Mapping[str, Callable[[], object]], rounds: int) -> Alternated:
-    """Time all actions once in each round, each round beginning with another one; a first round is not counted."""
-    for action in actions.values():
-        action()
+    """Time all actions, which are warm, once in each round, each round beginning with another one."""
     names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):

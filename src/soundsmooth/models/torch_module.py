@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Fetched, concatenate
+from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place
 from .callables import code_digest
 from .compiled import forward_of
@@ -159,7 +159,6 @@ class TorchModel:
                 raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
             check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
             labels = first_maximum(scores)
-            labels = torch.where(scores.isnan().any(dim=1), NOBODY, labels)
         return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), scores.shape[1])
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
@@ -264,6 +263,10 @@ class TorchModel:
         }
 
 
+#: A tensor with so many elements is compared alone, since gathering it would take longer than a launch.
+LARGE = 1 << 19
+
+
 class Snapshot:
     """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit.
 
@@ -274,14 +277,15 @@ class Snapshot:
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
         self._outside = self._look()
-        self._bits = self._read()
+        self._bits = [private_copy(bits) for bits in self._read()]
 
     def compare(self) -> Callable[[], bool]:
         """Look now, and say later whether something has changed."""
         if self._look() != self._outside:
             return lambda: True
-        answers = [Fetched((now != then).any().reshape(1)) for now, then in zip(self._read(), self._bits, strict=True)]
-        return lambda: any(any(answer.get()) for answer in answers)
+        differ = [(now != then).any().reshape(1) for now, then in zip(self._read(), self._bits, strict=True)]
+        answer = Fetched(concatenate(differ)) if differ else None
+        return lambda: answer is not None and any(answer.get())
 
     def _tensors(self) -> "Iterator[torch.Tensor]":
         yield from self._module.parameters()
@@ -294,12 +298,14 @@ class Snapshot:
         return repr(self._module), places
 
     def _read(self) -> list[Any]:
-        """One long array for each size of a number, since many small comparisons would take many launches."""
-        sizes: dict[Any, list[Any]] = {}
+        """Large tensors as they are, small ones as one array for each size of a number: a comparison is a launch."""
+        large: list[Any] = []
+        small: dict[Any, list[Any]] = {}
         for tensor in self._tensors():
             flat = _flat(tensor)
-            sizes.setdefault(flat.dtype, []).append(flat if flat.is_cuda else flat.cpu().numpy())
-        return [concatenate(parts) for parts in sizes.values()]
+            alike = large if len(flat) >= LARGE else small.setdefault(flat.dtype, [])
+            alike.append(flat if flat.is_cuda else flat.cpu().numpy())
+        return large + [concatenate(parts) for parts in small.values()]
 
 
 def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
@@ -316,13 +322,15 @@ def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
     """argmax whose ties fall to the lowest class, which torch's own argmax does not promise.
 
-    A row with a NaN gets some label; the caller takes its vote away.
+    A row with a NaN votes for NOBODY: its maximum is NaN, which nothing equals.
     """
     import torch
 
+    classes = scores.shape[1]
     best = scores == scores.amax(dim=1, keepdim=True)
-    falling = torch.arange(scores.shape[1], 0, -1, device=scores.device)  # all different: no tie is left
-    return (best * falling).argmax(dim=1)
+    falling = torch.arange(classes, 0, -1, dtype=torch.int32, device=scores.device)  # all different: no tie is left
+    found = (best * falling).amax(dim=1).long()
+    return torch.where(found > 0, classes - found, NOBODY)
 
 
 def precision_name(dtype: str | None) -> str:

@@ -84,8 +84,8 @@ class Casting:
     def __init__(self, voting: Voting, noise: Source, x: Levels, block: VoteBlock, batch: int) -> None:
         self._again: Callable[[], Casting] = lambda: Casting(voting, Sure(noise), x, block, batch)
         parts = list(cast(voting, noise, x, block.purpose, block.copies, batch))
-        doubts = [doubt for _, doubt in parts if doubt is not None]
-        self._doubt = Fetched(sum(doubts).reshape(1)) if doubts else None
+        doubts = [doubt.reshape(1) for _, doubt in parts if doubt is not None]
+        self._doubt = Fetched(concatenate(doubts)) if doubts else None
         self._labels = Fetched(concatenate([part.labels for part, _ in parts]))
         self._classes = {part.classes for part, _ in parts}
 

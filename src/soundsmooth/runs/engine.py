@@ -270,8 +270,9 @@ class Run:
     def _begin(self, worker: Worker, noise: Source, place: int, progress: Progress) -> _Begun:
         start, x = time.perf_counter(), self.inputs.levels[place]
         voting = self.voting(worker)
-        selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
+        # The order is free, since noise has addresses; an idle GPU is sooner busy with a large batch.
         estimation = poll(voting, noise, x, Purpose.ESTIMATION, self.settings.n, progress)
+        selection = poll(voting, noise, x, Purpose.SELECTION, self.settings.n0, progress)
         return _Begun(place, selection, estimation, worker.model.changes(), start)
 
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
