@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rows import violation
-from soundsmooth.models.independence import export_and_inspect
+from soundsmooth.models.independence import export_and_inspect, torch_graph
 
 SHAPE = (2, 4, 4)
 
@@ -290,6 +290,58 @@ def test_the_graph_that_runs_is_the_graph_that_was_inspected() -> None:
     assert {node.op for node in graph.graph.nodes} == {"placeholder", "get_attr", "call_function", "output"}
     calls = [line for line in graph.code.splitlines() if "torch.ops" in line]
     assert len(calls) == report.nodes == 4
+
+
+class Elsewhere(nn.Module):
+    """Parameters, batch normalisation, a table that is no parameter, and a tensor made on the input's device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 3))
+        self.table = torch.tensor([1.0, 2.0, 3.0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x) * self.table.to(x.device) + torch.arange(3, device=x.device)
+
+
+def test_a_graph_of_another_device_is_made_on_the_cpu_and_runs_there() -> None:
+    """torch's device without numbers stands in for a GPU: everything that the graph reads or makes is there."""
+    module, home = Elsewhere().eval(), torch.device("meta")
+    program, batch = torch_graph._export(module, torch.rand(2, *SHAPE))
+    assert batch is None
+    there = Elsewhere().eval().to(home)
+    tensors = torch_graph._tensors(program, there, home)
+    assert {each.device for each in tensors.values()} == {home}
+    assert len(tensors) > len(own := {*there.parameters(), *there.buffers()})
+    assert {*tensors.values()} > own - {there.layers[1].num_batches_tracked}
+    graph = torch_graph._plain(program, tensors, home)
+    torch_graph._inspect(graph.graph, batch)
+    assert graph(torch.rand(5, *SHAPE, device=home)).device == home
+
+
+def test_a_constant_with_the_name_of_a_buffer_stays_a_constant() -> None:
+    """Other shapes than the exported ones would break the proof."""
+    program, _ = torch_graph._export(Elsewhere().eval(), torch.rand(2, *SHAPE))
+    (name,) = program.constants
+    other = Elsewhere()
+    delattr(other, name)
+    other.register_buffer(name, torch.zeros(2, 3))
+    assert torch_graph._tensors(program, other, torch.device("cpu"))[name].shape == (3,)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_module_on_a_gpu_is_proved_for_any_batch_size(dtype: torch.dtype) -> None:
+    """Whatever torch thinks of cuDNN's limits; the graph lies on the GPU and shares the module's memory."""
+    module = Elsewhere().eval().to("cuda", dtype)
+    batch = torch.rand(5, *SHAPE, device="cuda", dtype=dtype)
+    graph, report = export_and_inspect(module, batch)
+    assert report.proved, report.reason
+    assert report.batch is None
+    with torch.inference_mode():
+        assert torch.equal(graph(batch), module(batch))
+        module.layers[3].bias += 100
+        assert torch.equal(graph(batch), module(batch))
 
 
 def test_a_fixed_batch_size_is_said() -> None:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -41,8 +42,9 @@ from .measured import certify_measured, check_measurable
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
-#: On a GPU the batch is the largest that fits, but no larger than this: beyond it nothing is gained.
-GPU_BATCH = 10_000
+#: On a GPU the batch is the largest that fits, but no larger than so many inputs or elements: beyond it nothing is
+#: gained, and where a layer's output has more than 2³¹ elements, cuDNN falls back to slower kernels.
+GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
 #: What one element of a batch costs in our own hands: its value, and the model's copy of it.
 BYTES_PER_ELEMENT = 4 + 4
 MOST_WORKERS = 256
@@ -92,8 +94,9 @@ class Smoothing:
             return self.batch
         at = (shape, n)
         if at not in self._chosen:
+            most = min(n, GPU_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape))))
             on_gpu = self.model.place is not None
-            self._chosen[at] = self.model.largest_batch(shape, min(n, GPU_BATCH)) if on_gpu else CPU_BATCH
+            self._chosen[at] = self.model.largest_batch(shape, most) if on_gpu else CPU_BATCH
         return self._chosen[at]
 
     def identity(self, shape: tuple[int, ...]) -> Identity:
@@ -412,7 +415,7 @@ def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Ra
     smoothing.check(x.shape, x.size, copies(n, "n"))
     start = time.perf_counter()
     key = secrets.token_bytes(32)
-    identity = smoothing.model.identity()
+    identity = smoothing.identity(x.shape)
     voting = smoothing.voting(smoothing.workers[0], x.shape, n, identity)
     label, counts = predict(voting, FreshNoise(smoothing.workers[0].sampler, key, index), x, n, level)
     return Prediction(

@@ -4,6 +4,7 @@ torch.export turns a module into a graph of ATen operators. We take from it the 
 else: no guards, no hooks, no Python of the module. The graph module that is returned runs this graph, line for line.
 """
 
+import copy
 import logging
 import operator
 from collections import Counter
@@ -42,12 +43,12 @@ def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "t
     Guarantee: see `Report`.
     """
     try:
-        program, batch = _export(module, example)
+        program, batch = _export(_on_cpu(module), example.cpu())
     except Exception as error:  # it is their code: anything can happen
         return module, not_proved(f"torch.export cannot turn the module into a graph: {_first_line(error)}")
     operators = Counter(str(node.target) for node in program.graph.nodes if node.op == "call_function")
     try:
-        graph = _plain(program)
+        graph = _plain(program, _tensors(program, module, example.device), example.device)
         _inspect(graph.graph, batch)
     except Unproved as reason:
         return module, not_proved(str(reason), batch, operators)
@@ -56,6 +57,30 @@ def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "t
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _on_cpu(module: "torch.nn.Module") -> "torch.nn.Module":
+    """The module where a graph depends on nothing but the module: for a GPU torch compares sizes to choose kernels
+    (batch normalisation asks whether cuDNN can), and would export a graph for these sizes alone.
+    """
+    tensors = [*module.parameters(), *module.buffers()]
+    return module if all(tensor.device.type == "cpu" for tensor in tensors) else copy.deepcopy(module).cpu()
+
+
+def _tensors(program: "ExportedProgram", module: "torch.nn.Module", home: "torch.device") -> "dict[str, torch.Tensor]":
+    """What the graph reads, by name: the module's own parameters and buffers, and constants."""
+    import torch
+
+    own = dict(module.named_parameters(remove_duplicate=False))
+    own |= dict(module.named_buffers(remove_duplicate=False))  # type: ignore[arg-type]
+    exported = {**program.state_dict, **program.constants}
+    tensors = {name: each for name, each in exported.items() if isinstance(each, torch.Tensor)}
+    return {name: own[name] if _alike(own.get(name), each) else each.to(home) for name, each in tensors.items()}
+
+
+def _alike(own: "torch.Tensor | None", exported: "torch.Tensor") -> bool:
+    """Not a constant of the graph that happens to have a buffer's name: the proof is about the exported shapes."""
+    return own is not None and (own.shape, own.dtype) == (exported.shape, exported.dtype)
 
 
 def _export(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[ExportedProgram, int | None]":
@@ -82,8 +107,8 @@ def _silence() -> Iterator[None]:
         logging.disable(before)
 
 
-def _plain(program: "ExportedProgram") -> "fx.GraphModule":
-    """A graph module with one input, the exported operators, and tensors; nothing else."""
+def _plain(program: "ExportedProgram", tensors: "dict[str, torch.Tensor]", home: "torch.device") -> "fx.GraphModule":
+    """A graph module with one input, the exported operators on the device `home`, and tensors; nothing else."""
     import torch
     from torch import fx
 
@@ -92,14 +117,17 @@ def _plain(program: "ExportedProgram") -> "fx.GraphModule":
         kinds = ", ".join(sorted({spec.kind.name for spec in signature.output_specs} - {"USER_OUTPUT"}))
         raise Unproved(f"the module keeps state, writes to its input or has several outputs ({kinds or 'outputs'})")
     specs = {spec.arg.name: spec for spec in signature.input_specs}
-    tensors: dict[str, torch.Tensor] = {**program.state_dict, **program.constants}
+
+    def at_home(argument: Any) -> Any:
+        return home if isinstance(argument, torch.device) else argument
+
     root, graph, copies = torch.nn.Module(), fx.Graph(), {}
     for node in program.graph.nodes:
         if node.op == "placeholder":
             spec = specs[node.name]
             if spec.kind.name == "USER_INPUT":
                 copies[node] = graph.placeholder(node.name)
-            elif spec.kind.name in INPUTS and isinstance(tensors.get(spec.target), torch.Tensor):
+            elif spec.kind.name in INPUTS and spec.target in tensors:
                 root.register_buffer(node.name, tensors[spec.target].detach())
                 copies[node] = graph.get_attr(node.name)
             else:
@@ -111,6 +139,8 @@ def _plain(program: "ExportedProgram") -> "fx.GraphModule":
             raise Unproved(f"the module has parts that are no operators: {node.op} {node.target}")
         elif str(node.target) not in ASSERTIONS or node.users:
             copies[node] = graph.node_copy(node, lambda argument: copies[argument])
+            copies[node].args = fx.node.map_aggregate(copies[node].args, at_home)
+            copies[node].kwargs = fx.node.map_aggregate(copies[node].kwargs, at_home)
     return fx.GraphModule(root, graph)
 
 
