@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.certify import Counts, Voting, certify, poll
+from soundsmooth.certify import Counts, Voting, cast, certify, poll
+from soundsmooth.lanes import OneLane
 from soundsmooth.machine import Place
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
@@ -185,3 +186,37 @@ def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
         torch.cuda.set_sync_debug_mode("default")
     assert votes.counts() == on_cpu(a_law, IMAGE)[1]
     assert not changed()
+
+
+class Slow(FirstCoordinate):
+    """Votes by the first coordinate after work that keeps a GPU busy for some milliseconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.eye(2048))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        busy = self.weights
+        for _ in range(20):
+            busy = busy @ self.weights
+        return super().forward(x) * busy[0, 0]
+
+
+@pytest.mark.skipif(not GPU, reason="only a GPU has two lanes")
+def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 batches in two lanes, whose memory is used again and again, against one lane: the same votes, copy by copy."""
+    monkeypatch.setattr("soundsmooth.certify.BLOCK_ELEMENTS", 1)
+    model, a_law = TorchModel(Slow(), DEVICE), law("1/2")
+    assert model.place is not None
+    noise, voting = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM), Voting(model, 500, model.flags())
+    x = np.tile(IMAGE, (1, 16, 16))
+
+    def labels() -> list[int]:
+        parts = list(cast(voting, noise, x, Purpose.ESTIMATION, range(20_000), 500))
+        return torch.cat([votes.labels for votes, _ in parts]).tolist()
+
+    two = [labels() for _ in range(3)]
+    monkeypatch.setattr("soundsmooth.certify.lanes_of", lambda place: OneLane())
+    one = labels()
+    assert len({*one}) == 2
+    assert two == [one] * 3

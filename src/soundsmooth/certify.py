@@ -4,9 +4,11 @@
 paper calls Failure does not exist here, because the noise is exact (docs/noise.md).
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import floor
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from .exact import (
     radius_two_below,
 )
 from .grid import Levels
+from .lanes import lanes_of
 from .models import NOBODY, Model, Votes
 from .noise import Noisy, Purpose
 from .noise.sources import Source
@@ -127,13 +130,25 @@ def cast(
 ) -> Iterator[tuple[Votes, Any]]:
     """The votes of consecutive noisy copies, block by block, each with the doubt that its noise leaves (or None).
 
+    On a GPU the next block's noise is made while the model votes; nothing may read the votes before all are cast.
+
     Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
     row of the same batch as when all are cast together.
     """
-    for block in blocks(len(copies), batch, x.size):
-        noisy = noise.noisy(purpose, x, copies.start + block.first, block.copies)
-        votes = votes_of(voting, noisy, batch)
-        yield Votes(votes.labels[: block.keep], votes.classes), noisy.doubt  # the rest only filled the last batch
+    with lanes_of(voting.model.place) as lanes:
+        made: deque[tuple[Block, Any]] = deque()
+
+        def vote() -> tuple[Votes, Any]:
+            block, ready = made.popleft()
+            votes, doubt = lanes.use(ready, lambda noisy: (votes_of(voting, noisy, batch), noisy.doubt))
+            return Votes(votes.labels[: block.keep], votes.classes), doubt  # the rest only filled the last batch
+
+        for block in blocks(len(copies), batch, x.size):
+            request = partial(noise.noisy, purpose, x, copies.start + block.first, block.copies)
+            made.append((block, lanes.make(request)))
+            if len(made) > 1:
+                yield vote()
+        yield vote()
 
 
 @dataclass(frozen=True)

@@ -320,17 +320,11 @@ def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
 
 
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
-    """argmax whose ties fall to the lowest class, which torch's own argmax does not promise.
-
-    A row with a NaN votes for NOBODY: its maximum is NaN, which nothing equals.
-    """
+    """The class with the highest score, of several the first (as torch promises for `max`); NOBODY if one is NaN."""
     import torch
 
-    classes = scores.shape[1]
-    best = scores == scores.amax(dim=1, keepdim=True)
-    falling = torch.arange(classes, 0, -1, dtype=torch.int32, device=scores.device)  # all different: no tie is left
-    found = (best * falling).amax(dim=1).long()
-    return torch.where(found > 0, classes - found, NOBODY)
+    best, labels = scores.max(dim=1)
+    return torch.where(best.isnan(), NOBODY, labels)
 
 
 def precision_name(dtype: str | None) -> str:
