@@ -94,10 +94,14 @@ class Smoothing:
             return self.batch
         at = (shape, n)
         if at not in self._chosen:
-            most = min(n, GPU_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape))))
-            on_gpu = self.model.place is not None
-            self._chosen[at] = self.model.largest_batch(shape, most) if on_gpu else CPU_BATCH
+            self._chosen[at] = CPU_BATCH if self.model.place is None else self._largest_batch(shape, n)
         return self._chosen[at]
+
+    def _largest_batch(self, shape: tuple[int, ...], n: int) -> int:
+        """The largest batch that fits on the GPU, or a little less: so that the last of n copies fill a batch too."""
+        most = min(n, GPU_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape))))
+        batches = -(-n // self.model.largest_batch(shape, most))
+        return -(-n // batches)
 
     def identity(self, shape: tuple[int, ...]) -> Identity:
         """What is promised of the model, after it got ready for inputs of this shape."""
