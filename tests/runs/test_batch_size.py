@@ -9,13 +9,15 @@ from soundsmooth.machine import Place
 from soundsmooth.noise import law
 from soundsmooth.runs.engine import GPU_BATCH, GPU_ELEMENTS, Smoothing, Worker
 
+GPU = Place("cuda:0")
+
 
 @dataclass
 class Fits:
     """A model on a GPU on which so many rows fit."""
 
     rows: int
-    place: Place | None = Place("cuda:0")
+    place: Place | None = GPU
     asked: int = 0
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
