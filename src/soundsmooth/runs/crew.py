@@ -383,7 +383,7 @@ class _SelectionFirst:
 
     def sort(self, outcome: Outcome) -> list[Outcome]:
         """What may be written now that this outcome is there."""
-        place, block = outcome.task
+        place, block, _ = outcome.task
         if outcome.votes is None:
             self._held.pop(place, None)
             return [outcome]
