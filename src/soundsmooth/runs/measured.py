@@ -19,7 +19,7 @@ from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
 from ..settings import Settings
-from .blocks import BlockVotes, Casting, VoteBlock, block_size, vote_blocks
+from .blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
 
 if TYPE_CHECKING:
     from .engine import Duty, Run, Worker
@@ -80,6 +80,16 @@ def drawn_rows(secret: Secret, promise: Promise, index: int) -> Drawn | None:
     if count is None:
         return None
     return Drawn(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))
+
+
+def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]) -> dict[VoteBlock, tuple[int, ...]]:
+    """The drawn rows that were hits, by their block and its bitmap of hits; blocks without any are left out."""
+    found = {
+        block: drawn.inside(block).among(hits_of(hits, block.count), block.first)
+        for block, hits in stored
+        if hits is not None
+    }
+    return {block: rows for block, rows in found.items() if rows}
 
 
 class RowsAlone:

@@ -20,7 +20,7 @@ from ..noise import Purpose
 from .blocks import BlockVotes, VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
 from .engine import Run
-from .measured import Again, drawn_rows
+from .measured import Again, Drawn, drawn_rows, rows_by_block
 from .store import Failure, Store, Terms
 from .threads import Threads
 from .voter import Outcome, Task
@@ -139,18 +139,14 @@ class _Clerk:
     def _again(self, place: int) -> dict[VoteBlock, Again]:
         """The rows of each block that were drawn and were hits."""
         if place not in self._rows:
-            self._rows[place] = dict(self._rows_of_blocks(place))
+            drawn = self._drawn(place)
+            stored = ((each.block, each.hits) for each in self.store.blocks(place))
+            found = {} if drawn is None else rows_by_block(drawn, stored)
+            self._rows[place] = {block: Again(self._guess(place), rows) for block, rows in found.items()}
         return self._rows[place]
 
-    def _rows_of_blocks(self, place: int) -> Iterator[tuple[VoteBlock, Again]]:
-        drawn = drawn_rows(self.run.secret, self.run.promise, self.run.inputs.indices[place])
-        if drawn is None:
-            return
-        for stored in self.store.blocks(place):
-            if stored.hits is not None:
-                rows = drawn.inside(stored.block).among(hits_of(stored.hits, stored.block.count), stored.block.first)
-                if rows:
-                    yield stored.block, Again(self._guess(place), rows)
+    def _drawn(self, place: int) -> Drawn | None:
+        return drawn_rows(self.run.secret, self.run.promise, self.run.inputs.indices[place])
 
     def _kept(self) -> int:
         """How many batches of noise one block consists of."""
@@ -223,7 +219,7 @@ class _Clerk:
         return certificate
 
     def _measurement(self, place: int) -> Measurement | None:
-        drawn = drawn_rows(self.run.secret, self.run.promise, self.run.inputs.indices[place])
+        drawn = self._drawn(place)
         if drawn is None:
             return None
         stored = self.store.alone(place)

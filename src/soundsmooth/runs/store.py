@@ -410,7 +410,7 @@ class Store:
                 environment=environments.get(environment, {}),
                 measured=None if lost is None or rows is None else Measurement(rows, lost),
             )
-            line = certificate.to_json()
+            line = _line(certificate)
             if _digest(line) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
             yield place, certificate, line
@@ -535,6 +535,14 @@ def _counts(text: str) -> Counts:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise ValueError(f"the run is damaged: these are no votes: {text[:80]!r} ({error})") from None
     return counts
+
+
+def _line(certificate: Certificate) -> str:
+    """Its JSON; nothing for a damaged one that has none, because its numbers are no numbers."""
+    try:
+        return certificate.to_json()
+    except (TypeError, ValueError, AttributeError, ArithmeticError):
+        return ""
 
 
 def _digest(line: str) -> bytes:
