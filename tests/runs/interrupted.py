@@ -299,7 +299,7 @@ def main(what: str, name: str, noise: str, count: str) -> None:
     elif what == "rows":
         print(*rows_killed(path, number))
     elif what == "cut":
-        print(lives(path, _killed_within_a_transaction, number, grow=80))
+        print(lives(path, _killed_within_a_transaction, number, grow=30))
     else:
         print(together(path, noise, number))
     if what in ("kill", "crowd", "starve"):

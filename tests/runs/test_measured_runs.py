@@ -14,7 +14,7 @@ import soundsmooth as ss
 from runs.test_crew import SECRET, FakeCrew, elsewhere, inputs, small
 from soundsmooth.certificate import Certificate
 from soundsmooth.models.alone import Alone
-from soundsmooth.recipe import Recipe
+from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.crew import Muster
 from soundsmooth.runs.engine import Run, certify_inputs, run_of
@@ -77,7 +77,7 @@ def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
     lives, tried, doubtful = disturb("rows", tmp_path / "run.db", "fresh", 10)
     assert lives > 8
     assert lives - 1 <= tried - doubtful <= lives
-    (cut,) = disturb("cut", tmp_path / "cut.db", "fresh", 80)
+    (cut,) = disturb("cut", tmp_path / "cut.db", "fresh", 30)
     assert cut > 3
     disturb("rows", tmp_path / "quiet.db", "fresh", 10_000)
     assert stored(tmp_path / "run.db") == stored(tmp_path / "quiet.db") == stored(tmp_path / "cut.db")
@@ -85,7 +85,7 @@ def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("crew", [FakeCrew(), FakeCrew(deaths=0.05), Processes(2)], ids=["fake", "deadly", "processes"])
 def test_other_processes_vote_on_rows_as_well(tmp_path: Path, crew: object) -> None:
-    muster = Muster.of(crew, Recipe.of(crowds.brightness, "0.5", **MEASURED), inputs(3), small())
+    muster = Muster.of(crew, SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED), inputs(3), small())
     issued = elsewhere(tmp_path / "far.db", muster)
     assert sorted((plain(each) for each in issued), key=lambda each: each.index) == without_store(here())
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
         with pytest.raises(ValueError, match="cannot vote on one row alone"):
             list(certify_into(store, run))
         assert not store.copies_voted()
-    far = Recipe.of(crowds.brightness, "0.5", **MEASURED)
+    far = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
     with pytest.raises(ValueError, match='not with "batchwise"'):
         Muster.of(FakeCrew(), far, inputs(3), small("batchwise"))
 
