@@ -315,6 +315,7 @@ EXEMPT = {
     "Votes",
     "Block",
     "Confirmed",
+    "Lost",
     "Proved",
     "Report",
     "claim",

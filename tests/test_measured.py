@@ -19,7 +19,6 @@ from soundsmooth.certify import Measurement, measured_below
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs.engine import certify_inputs, run_of
-from soundsmooth.runs.resume import open_store
 from soundsmooth.settings import settings
 
 M = 100
@@ -195,13 +194,11 @@ def test_what_does_not_go_together(choices: dict[str, object], asked: dict[str, 
         ss.Smoother(crowds.brightness, "1/2", **{"independence": "measured", **choices}).certify(GREY, n=100, **asked)
 
 
-def test_batchwise_noise_and_stores_are_refused(tmp_path: Path) -> None:
+def test_batchwise_noise_is_refused() -> None:
     smooth = ss.Smoother(crowds.brightness, "1/2", independence="measured").smoothing
     images = Inputs((0,), (GREY.astype(np.int16),), (None,))
     with pytest.raises(ValueError, match='not with "batchwise"'):
         run_of(smooth, images, settings(n=100, noise="batchwise"), secret("s"))
-    with pytest.raises(ValueError, match=r"a run in a \.db file cannot be measured yet"):
-        open_store(tmp_path / "run.db", run_of(smooth, images, settings(n=100), secret("s")))
 
 
 @pytest.mark.parametrize(

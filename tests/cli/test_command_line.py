@@ -392,5 +392,10 @@ def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_pat
 def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
     asked = ("certify", model(), data, *SMALL, "--independence", "measured", "--again", "5")
     assert "Independence of rows and calls: measured m=5" in run(*asked).stdout
-    assert "cannot be measured yet" in error_of(*asked, "--out", tmp_path / "run.db")
+    kept = tmp_path / "run.db"
+    assert "leave out --no-votes" in error_of(*asked, "--out", kept, "--no-votes")
+    run(*asked, "--out", kept)
+    assert "Independence of rows and calls: measured m=5" in run("runs", "show", kept).stdout
+    audit = run("verify", kept, "--model", model(), "--data", data, "--replay", "all").stdout
+    assert "rows of drawn blocks are voted again, alone" in audit
     assert "goes with independence" in error_of("certify", model(), data, *SMALL, "--again", "5")

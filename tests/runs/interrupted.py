@@ -19,6 +19,7 @@ from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.engine import Run, run_of
+from soundsmooth.runs.measured import drawn_rows, rows_by_block
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import settings
@@ -210,8 +211,84 @@ def together(path: Path, noise: str, processes: int) -> int:
     return log.stat().st_size
 
 
+class CountingAlone:
+    """Every row that is voted alone leaves a byte behind."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = Path(log)
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) == 1:
+            with self.log.open("ab", buffering=0) as file:
+                file.write(b".")
+        return brightness(batch)
+
+
+def measured_run(log: Path) -> Run:
+    """Three images, of which the last one is doubtful; 22 blocks for each, and rows in nearly all of them."""
+    smooth = ss.Smoother(CountingAlone(log), "0.5", batch_size=10, threads=1, independence="measured", again=60)
+    return run_of(smooth.smoothing, inputs(3), settings(n0=20, n=200), secret("kill", "ab" * 32))
+
+
+def _killed_after_commits(path: Path, commits: int) -> None:
+    run, left = measured_run(path.with_suffix(".rows")), [commits]
+
+    def advance(_: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with open_store(path, run) as store:
+        for _ in certify_into(store, run, advance, QUICK):
+            pass
+
+
+def _killed_within_a_transaction(path: Path, after: int) -> None:
+    execute, left = Database.execute, [after]
+
+    def counting(db: Database, statement: str, *values: object) -> object:
+        left[0] -= 1
+        if left[0] <= 0 and "alone" in statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return execute(db, statement, *values)
+
+    Database.execute = counting
+    _killed_after_commits(path, 0)
+
+
+def lives(path: Path, life: object, step: int, grow: int = 0) -> int:
+    """How often it takes to finish a run of which each life ends early; each a little later, so that all end."""
+    for number in range(1, 200):
+        child = start(life, path, step + grow * number)
+        child.join()
+        if child.exitcode == 0:
+            return number
+        assert child.exitcode == -signal.SIGKILL, child.exitcode
+    raise AssertionError("the run never ended")
+
+
+def doubtful_rows(path: Path) -> int:
+    """How many different rows had to be voted alone."""
+    with Store.read(path) as store:
+        terms, found = store.terms, 0
+        for place, (number,) in enumerate(store.db.rows("SELECT number FROM images ORDER BY place")):
+            drawn = drawn_rows(terms.secret, terms.promise, number)
+            blocks = [(each.block, each.hits) for each in store.blocks(place)]
+            found += sum(len(rows) for rows in rows_by_block(drawn, blocks).values())
+        return found
+
+
+def rows_killed(path: Path, step: int) -> tuple[int, int, int]:
+    """Lives, rows that were voted alone, rows that had to be."""
+    needed = lives(path, _killed_after_commits, step)
+    return needed, path.with_suffix(".rows").stat().st_size, doubtful_rows(path)
+
+
 def main(what: str, name: str, noise: str, count: str) -> None:
-    """kill PATH NOISE TIMES | crowd PATH NOISE ROUNDS | starve PATH NOISE 0 | together PATH NOISE PROCESSES"""
+    """kill PATH NOISE TIMES | crowd PATH NOISE ROUNDS | starve PATH NOISE 0 | together PATH NOISE PROCESSES
+
+    rows PATH fresh COMMITS | cut PATH fresh STATEMENTS: a run whose independence is measured
+    """
     path, number = Path(name), int(count)
     if what == "kill":
         print(*killed(path, number, noise))
@@ -219,7 +296,11 @@ def main(what: str, name: str, noise: str, count: str) -> None:
         crowd_killed(path, number, noise)
     elif what == "starve":
         print(*starved(path, noise))
+    elif what == "rows":
+        print(*rows_killed(path, number))
+    elif what == "cut":
+        print(lives(path, _killed_within_a_transaction, number, grow=30))
     else:
         print(together(path, noise, number))
-    if what != "together":
+    if what in ("kill", "crowd", "starve"):
         finish(path, noise)

@@ -12,7 +12,7 @@ import pytest
 import soundsmooth as ss
 from runs.far_models import DiesOnce, HangsOnce, Once, brightness
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.recipe import Recipe
+from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs import crew, station, voter
 from soundsmooth.runs.crew import Death, Muster, News
 from soundsmooth.runs.engine import Run, run_of
@@ -31,8 +31,8 @@ def inputs(count: int = COUNT) -> Inputs:
     return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None] * count)
 
 
-def recipe(model: object = brightness) -> Recipe:
-    return Recipe.of(model, "0.5", batch_size=10, threads=1)
+def recipe(model: object = brightness) -> SmootherRecipe:
+    return SmootherRecipe.of(model, "0.5", batch_size=10, threads=1)
 
 
 def small(noise: str = "fresh") -> Settings:
@@ -218,7 +218,7 @@ def test_files_travel_and_are_the_same_model() -> None:
     from soundsmooth import embedded
 
     path = embedded.model_for(1)
-    far, near = Recipe.of(path, "0.5", threads=1).build(), ss.Smoother(path, "0.5", threads=1).smoothing
+    far, near = SmootherRecipe.of(path, "0.5", threads=1).build(), ss.Smoother(path, "0.5", threads=1).smoothing
     assert far.model.identity() == near.model.identity()
     assert far.law == near.law
 
@@ -230,7 +230,7 @@ def test_a_torch_module_travels_with_its_switches() -> None:
     torch.set_float32_matmul_precision("high")
     try:
         near = ss.Smoother(module, "0.5").smoothing.model.identity()
-        packed = Recipe.of(module, "0.5")
+        packed = SmootherRecipe.of(module, "0.5")
     finally:
         torch.set_float32_matmul_precision(before)
     try:

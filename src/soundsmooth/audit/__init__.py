@@ -10,6 +10,7 @@ from .claim import Claim, Terms, Votes, claim, terms
 from .replay import (
     Block,
     Confirmed,
+    Lost,
     all_but_escaped,
     detection,
     escaped_and_excess,
@@ -24,6 +25,7 @@ __all__ = [
     "Block",
     "Claim",
     "Confirmed",
+    "Lost",
     "Report",
     "Terms",
     "Votes",

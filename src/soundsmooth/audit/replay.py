@@ -14,16 +14,21 @@ What the auditor must see to:
 - The selection votes are replayed in full (there are few), so that the label is what selection chose. Otherwise the
   issuer may have chosen it with all votes in view; `selection_replayed=False` pays for that.
 
+If independence was promised to be measured, p is the probability of a row alone, and a block also has the promised
+rows that lie in it, which are voted again alone with the block. Let l_j be how many of them are lost (hits in the batch
+and not alone) on the auditor's machine; the stored number may be another.
+
 Each statement holds at its own error. Whoever looks at several and keeps the best pays the sum of their errors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import prod
+from math import ceil, floor, prod
+from typing import NamedTuple
 
 from .bounds import clopper_pearson_above, clopper_pearson_below
-from .check import prove
+from .check import kept_alone, prove
 from .claim import Terms, Votes
 from .doubles import float_below
 from .radius import radius_below
@@ -43,28 +48,52 @@ class Confirmed:
 
 @dataclass(frozen=True)
 class Block:
-    """One block of noisy copies: the stored number of hits, and that of the auditor's replay, if it was drawn."""
+    """One block of noisy copies: the stored number of hits, and that of the auditor's replay, if it was drawn.
+
+    Where independence is measured, also how many of the rows to be voted alone lie in it, and how many of these are
+    lost: by the store, and by the replay.
+    """
 
     copies: int
     hits: int
     replayed: int | None = None
+    rows: int = 0
+    lost: int = 0
+    replayed_lost: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.hits <= self.copies or not 0 <= (self.replayed or 0) <= self.copies:
             raise ValueError(f"a block of {self.copies} copies cannot have {self.hits} or {self.replayed} hits")
+        if not 0 <= self.lost <= self.rows or not 0 <= self.replayed_lost <= self.rows:
+            raise ValueError(f"of {self.rows} rows {self.lost} or {self.replayed_lost} cannot be lost")
 
 
-def from_replayed(label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True) -> Confirmed:
+class Lost(NamedTuple):
+    """Rows of the replayed blocks that were voted again alone, as often as they were drawn, and those lost."""
+
+    rows: int
+    lost: int
+
+
+def from_replayed(
+    label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True, alone: Lost | None = None
+) -> Confirmed:
     """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
+
+    If independence was promised to be measured, `alone` are all promised rows of the replayed blocks. Given how many
+    there are, they are uniform among the replayed copies, and independent of all votes: the theorem of measured
+    certificates holds for these copies as for all. Without them nothing is proved.
 
     Guarantee: the claim of `Confirmed` at error α. Whatever blocks are replayed, as long as their choice does not
     depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
     not choose them.
     """
-    if not replayed.total:
+    measured = promised.again is not None
+    if not replayed.total or (measured and (alone is None or not alone.rows)):
         return Confirmed(0.0, 0.0, promised.alpha)
     level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    found = prove(label, replayed, replace(promised, alpha=level))
+    rows, lost = (None, None) if alone is None or not measured else alone
+    found = prove(label, replayed, replace(promised, alpha=level, again=rows), lost)
     return Confirmed(found.p_lower, found.radius, promised.alpha)
 
 
@@ -72,7 +101,7 @@ def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
     """The price of a label that may have been chosen after the votes.
 
     With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
-    most 2α (docs/audit.md). With the runner-up's bound each class is paid for.
+    most 2α (docs/audit.md), measured or not. With the runner-up's bound each class is paid for.
     """
     if selection_replayed:
         return 1
@@ -121,6 +150,9 @@ def struck_out(blocks: Sequence[Block], promised: Terms, beta: Fraction, selecti
     more than t false hits. The b with most hits are struck out, that is counted as misses; all others lose t hits.
     With no bad block among the drawn, t = 0.
 
+    If independence was promised to be measured, a lost row that the store hides weighs as n/m hits (`excess_of`), and
+    `most_lost` counts the rows that may be lost.
+
     Guarantee: the claim of `Confirmed` at error α + β, against any issuer.
     """
     return struck_out_together([blocks], promised, beta, selection_replayed)[0]
@@ -161,9 +193,25 @@ def escaped_and_excess(certificates: Sequence[Sequence[Block]], beta: Fraction) 
 
     Guarantee: more than b blocks whose excess is above t escape a draw of these blocks with probability below β.
     """
-    urn = [block for blocks in certificates for block in blocks]
-    excesses = [block.hits - block.replayed for block in urn if block.replayed is not None]
-    return escaping(len(urn), len(excesses), beta), max([0, *excesses])
+    excesses = [
+        excess_of(block, _weight(blocks)) for blocks in certificates for block in blocks if block.replayed is not None
+    ]
+    return escaping(sum(map(len, certificates)), len(excesses), beta), max([0, *excesses])
+
+
+def excess_of(block: Block, weight: Fraction) -> int:
+    """How much better a replayed block is in the store: in hits, where a hidden lost row weighs as so many hits.
+
+    Guarantee: at most t exactly if h_j − x_j ≤ t and the hidden lost rows are at most t / weight.
+    """
+    assert block.replayed is not None
+    return max(block.hits - block.replayed, ceil(weight * (block.replayed_lost - block.lost)))
+
+
+def _weight(blocks: Sequence[Block]) -> Fraction:
+    """n/m: so many copies a row that is voted alone stands for. 0 where there are none."""
+    rows = sum(block.rows for block in blocks)
+    return Fraction(sum(block.copies for block in blocks), rows) if rows else Fraction(0)
 
 
 def _with_all_votes(
@@ -171,7 +219,13 @@ def _with_all_votes(
 ) -> Confirmed:
     if sum(block.copies for block in blocks) != promised.n:
         raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
-    p_lower = clopper_pearson_below(least_hits(blocks, escaped, excess), promised.n, level)
+    hits = least_hits(blocks, escaped, excess)
+    if promised.again is not None:
+        if sum(block.rows for block in blocks) != promised.again:
+            raise ValueError(f"the rows of a certificate's blocks must add up to the promised m = {promised.again}")
+        hits = kept_alone(hits, promised.n, replace(promised, alpha=level), most_lost(blocks, escaped, excess))
+        level /= 2
+    p_lower = clopper_pearson_below(hits, promised.n, level)
     return _confirmed(Fraction(p_lower), promised, error)
 
 
@@ -185,6 +239,21 @@ def least_hits(blocks: Sequence[Block], escaped: int, excess: int) -> int:
     return seen + sum(max(0, hits - excess) for hits in unseen[escaped:])
 
 
+def most_lost(blocks: Sequence[Block], escaped: int, excess: int) -> int:
+    """The largest Σ l_j that is possible if at most `escaped` unreplayed blocks have more than `excess`.
+
+    Guarantee: exact. In each unreplayed block ⌊`excess`·m/n⌋ more rows may be lost than the store says, and in
+    `escaped` of them all; these are taken where that adds most.
+    """
+    weight = _weight(blocks)
+    hidden = floor(excess / weight) if weight else 0
+    seen = sum(block.replayed_lost for block in blocks if block.replayed is not None)
+    unseen = [block for block in blocks if block.replayed is None]
+    lost = [min(block.rows, block.lost + hidden) for block in unseen]
+    more = sorted((block.rows - each for block, each in zip(unseen, lost, strict=True)), reverse=True)
+    return seen + sum(lost) + sum(more[:escaped])
+
+
 def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) -> Confirmed:
     """(iii) The certificate for the auditor's machine, if the issuer was honest and only had another one.
 
@@ -194,10 +263,13 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
     Guarantee: the claim of `Confirmed` at error α, *if* each stored vote is what one fixed classifier voted on its row:
     then a row is a false hit with one probability d, independently of all others, and p ≥ p_stored − d, where both are
     bounded at α/2. Against an issuer who may write what he likes into some blocks this proves nothing, because false
-    hits then come in blocks: use `struck_out`.
+    hits then come in blocks: use `struck_out`. Where independence is measured it proves nothing either, because there
+    nothing is known about the votes of a batch.
     """
     if not 0 <= false_hits <= replayed <= promised.n:
         raise ValueError(f"{false_hits} false hits among {replayed} replayed of {promised.n} votes are not possible")
+    if promised.again is not None:
+        return Confirmed(0.0, 0.0, promised.alpha)
     stored = clopper_pearson_below(hits, promised.n, promised.alpha / 2)
     lost = clopper_pearson_above(false_hits, replayed, promised.alpha / 2) if replayed else 1.0
     return _confirmed(Fraction(stored) - Fraction(lost), promised, promised.alpha)
@@ -205,8 +277,6 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
 
 def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
     """The radius from p alone, whatever bound was promised: it is valid for each of them."""
-    if promised.again is not None:  # votes in batches, replayed or not, say nothing about rows alone
-        return Confirmed(0.0, 0.0, error)
     p_lower = max(0.0, float_below(p))
     radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
     return Confirmed(p_lower, radius, error)

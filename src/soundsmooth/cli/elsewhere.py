@@ -10,7 +10,7 @@ from .options import Choices
 from .shared import inputs, recipe
 
 if TYPE_CHECKING:
-    from ..recipe import Recipe
+    from ..recipe import SmootherRecipe
     from ..runs.crew import Muster
     from ..runs.processes import Processes
     from ..runs.ray_engine import RayCrew
@@ -52,7 +52,7 @@ def muster(choices: Choices, chosen: Settings, begun: "Terms | None") -> "Iterat
         yield Muster.of(crew, how, images, chosen), bool(choices.get("allow_mixed"))
 
 
-def _crew(choices: Choices, how: "Recipe") -> "AbstractContextManager[Processes | RayCrew]":
+def _crew(choices: Choices, how: "SmootherRecipe") -> "AbstractContextManager[Processes | RayCrew]":
     workers: int | None = choices.get("workers")
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from ..machine import cores
 from ..models.independence import Report, export_and_inspect
-from ..models.load import from_factory, is_torch_module
+from ..models.load import from_factory, is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
 
 ADVICE = """Certificates of this model will say that independence is only checked, and --require-proof refuses it. Usual
@@ -32,7 +32,7 @@ def _report(model: str, shape: str | None, rows: int, weights: Path | None) -> R
         if shape is not None or weights is not None:
             raise ValueError("an ONNX file knows its shape and its weights: leave --shape and --weights out")
         return OnnxModel(model, threads=cores()).report
-    module = from_factory(model, weights)
+    module = from_factory(named_factory(model, weights))
     if not is_torch_module(module):
         raise ValueError(f"{model!r} makes no torch.nn.Module; only graphs can be inspected")
     if shape is None:

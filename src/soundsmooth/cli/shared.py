@@ -16,7 +16,7 @@ from .. import embedded
 from ..exact import positive
 from ..grid import Grid
 from ..promise import Inputs
-from ..recipe import Recipe
+from ..recipe import SmootherRecipe
 from ..runs.data import read_npz
 from ..smoother import Smoother
 from .options import Choices
@@ -49,10 +49,10 @@ def smoother(choices: Choices) -> Smoother:
     return Smoother(model, sigma, **_options(choices))
 
 
-def recipe(choices: Choices) -> Recipe:
+def recipe(choices: Choices) -> SmootherRecipe:
     """The same smoother, to be made elsewhere."""
     model, sigma = _model_and_sigma(choices)
-    return Recipe.of(model, sigma, **_options(choices))
+    return SmootherRecipe.of(model, sigma, **_options(choices))
 
 
 def _options(choices: Choices) -> dict[str, Any]:

@@ -174,7 +174,16 @@ def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
         f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = "
         f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer{unless}.",
     )
-    _say(console, f"(iii) error {alpha}, only if the issuer was honest and had another machine; not against a forger.")
+    if found.rows is None:
+        _say(
+            console,
+            f"(iii) error {alpha}, only if the issuer was honest and had another machine, not against a forger.",
+        )
+    else:
+        _say(
+            console,
+            f"All for rows alone: {found.rows} were voted again. (iii) is not stated where independence is measured.",
+        )
 
 
 def _show_findings(console: Console, result: Verification) -> None:

@@ -7,6 +7,7 @@ of that row, and of what lies outside all processes (files, the clock, the netwo
 
 import multiprocessing
 import os
+import pickle
 import select
 import signal
 import struct
@@ -23,7 +24,7 @@ import numpy as np
 from ..grid import Floats
 from ..machine import cores
 from .protocol import NOBODY, Model, first_line
-from .recipe import Recipe
+from .recipe import ModelRecipe
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0
@@ -39,12 +40,14 @@ class Alone:
     each other and of all other votes, given the rows. A row on which the model fails votes for nobody.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: ModelRecipe) -> None:
+        """A ValueError if the model cannot be made in a fresh process, or is another one there."""
         if not hasattr(os, "fork"):
             raise ValueError("independence is measured in forked processes, which this operating system does not have")
         context = multiprocessing.get_context("spawn")
+        pickled = _pickled(recipe)
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, recipe), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, pickled, os.getcwd()), daemon=True)
         self._process.start()
         theirs.close()
         try:
@@ -93,12 +96,28 @@ class Alone:
             ) from None
 
 
-def _serve(pipe: Connection, recipe: Recipe) -> None:
-    """In the fresh process: make the model, then have children of this process vote."""
+def _pickled(recipe: ModelRecipe) -> bytes:
+    try:
+        return pickle.dumps(recipe)
+    except Exception as error:  # it is their object: anything can happen
+        raise ValueError(
+            f"independence cannot be measured, because the model cannot be made again in a fresh process "
+            f"({type(error).__name__}: {error}): use a function or class at the top of a module, "
+            f'"package.module:factory", or an .onnx file'
+        ) from error
+
+
+def _serve(pipe: Connection, pickled: bytes, folder: str) -> None:
+    """In the fresh process: make the model, then have children of this process vote.
+
+    `folder` is where the model's own modules may have been found.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks is told, and ends this process
     warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
-        model = recipe.build()
+        sys.path.insert(0, folder)
+        recipe: ModelRecipe = pickle.loads(pickled)
+        model = recipe.build(device="cpu", threads=1, independence="assumed")
         _one_thread()
     except BaseException as error:
         pipe.send(f"{type(error).__name__}: {first_line(error)}")

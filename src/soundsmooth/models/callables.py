@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..grid import Floats
 from ..machine import Place
 from .protocol import Identity, Votes, check_independence, unproved, votes
-from .recipe import Factory, Recipe, recipe
+from .recipe import Factory, ModelRecipe
 
 Scores = Callable[[Floats], npt.ArrayLike]
 
@@ -50,8 +50,8 @@ class CallableModel:
     def flags(self) -> dict[str, str]:
         return {}
 
-    def recipe(self) -> Recipe:
-        return recipe(self.made_by or self._scores, self._identity.digest)
+    def recipe(self) -> ModelRecipe:
+        return ModelRecipe(self.made_by or self._scores, digest=self._identity.digest)
 
     def vote(self, values: Floats) -> Votes:
         return votes(np.asarray(self._scores(values)), len(values))

@@ -30,7 +30,7 @@ from .independence import Report
 from .onnx_file import check_proof, only_input, read_model
 from .onnx_session import Runtime, inspected
 from .protocol import Identity, Votes, check_independence_word, check_scores, unproved, votes
-from .recipe import Recipe
+from .recipe import Graph, ModelRecipe
 
 #: What the process runs.
 PROGRAM = Path(wire.__file__)
@@ -60,7 +60,7 @@ class IsolatedOnnxModel:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | Graph,
         device: str | None = None,
         threads: int | None = None,
         independence: str = "auto",
@@ -72,7 +72,7 @@ class IsolatedOnnxModel:
         self._demand = independence
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
-        self._graph, self._sha256 = read_model(Path(path))
+        self._graph, self._sha256 = path if isinstance(path, Graph) else read_model(Path(path))
         self._threads, self._timeout = threads or cores(), _seconds(timeout)
         self._input, shape, self._output = _ends(self._graph)
         self.batch: int | None = shape[0]
@@ -131,7 +131,7 @@ class IsolatedOnnxModel:
         other._start()
         return other
 
-    def recipe(self) -> Recipe:
+    def recipe(self) -> ModelRecipe:
         raise ValueError("an untrusted model is made in a process of its own, and nowhere else")
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:

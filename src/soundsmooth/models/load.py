@@ -8,9 +8,9 @@ from typing import Any, TypeGuard
 
 from .callables import CallableModel
 from .isolated import IsolatedOnnxModel
-from .onnx_file import OnnxModel
+from .onnx_file import OnnxModel, read_model
 from .protocol import Model
-from .recipe import Factory, Graph
+from .recipe import Factory, Graph, Weights
 from .torch_module import TorchModel, precision_name
 
 PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
@@ -36,35 +36,26 @@ def model_of(
     """
     if timeout is not None and not untrusted:
         raise ValueError("timeout is for untrusted models, which run in a process of their own")
-    if untrusted and not _is_path(source):
+    is_graph = isinstance(source, Graph) or _is_path(source)
+    if untrusted and not is_graph:
         raise ValueError(
             "an untrusted model must be an .onnx file, which is data: Python code would run in this process, with all "
             "your rights, and could read the key"
         )
-    if isinstance(source, Graph):
-        return OnnxModel(source, device, threads, independence)
-    if _is_path(source):
-        _refuse_pickle(Path(source))
-        if Path(source).suffix.lower() != ".onnx":
-            raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
+    if is_graph:
         if weights is not None or channels_last or precision_name(dtype) != "float32" or compile != "none":
             raise ValueError(
                 "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and "
                 "compile out"
             )
+        graph = graph_of(source)
+        assert graph is not None
         if untrusted:
-            return IsolatedOnnxModel(source, device, threads, independence, timeout)
-        return OnnxModel(source, device, threads, independence)
-    made_by = None
-    if isinstance(source, str):
-        made_by = Factory(source, None if weights is None else str(Path(weights).absolute()))
-    if isinstance(source, Factory):
-        made_by, weights = source, source.weights
+            return IsolatedOnnxModel(graph, device, threads, independence, timeout)
+        return OnnxModel(graph, device, threads, independence)
+    made_by = factory_of(source, weights)
     if made_by is not None:
-        source = from_factory(made_by.name, weights)
-        weights = None
-    if weights is not None:
-        raise ValueError('weights go with a "package.module:factory" model only')
+        source = from_factory(made_by)
     if is_torch_module(source):
         model = TorchModel(source, device, dtype, channels_last, threads, independence, compile)  # type: ignore[arg-type]
         model.made_by = made_by
@@ -78,6 +69,33 @@ def model_of(
     raise ValueError(
         f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
     )
+
+
+def graph_of(source: object) -> Graph | None:
+    """The graph that a path to an .onnx file stands for, read from it; None for what is not a path."""
+    if isinstance(source, Graph):
+        return source
+    if not _is_path(source):
+        return None
+    _refuse_pickle(Path(source))
+    if Path(source).suffix.lower() != ".onnx":
+        raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
+    return Graph(*read_model(Path(source)))
+
+
+def factory_of(source: object, weights: str | Path | None = None) -> Factory | None:
+    """The factory that a name stands for, with its weights, read from their file; None for what is not a name."""
+    if isinstance(source, Factory):
+        return source
+    if isinstance(source, str):
+        return named_factory(source, weights)
+    if weights is not None:
+        raise ValueError('weights go with a "package.module:factory" model only')
+    return None
+
+
+def named_factory(name: str, weights: str | Path | None = None) -> Factory:
+    return Factory(name, None if weights is None else _read_weights(Path(weights)))
 
 
 def _is_path(source: object) -> TypeGuard[str | Path]:
@@ -96,8 +114,9 @@ def is_torch_module(source: object) -> bool:
     return torch is not None and isinstance(source, torch.nn.Module)
 
 
-def from_factory(name: str, weights: str | Path | None = None) -> object:
+def from_factory(made_by: Factory) -> object:
     """Import `package.module:factory` and call it. This runs the module's code, with all your rights."""
+    name = made_by.name
     module_name, _, factory_name = name.partition(":")
     if not module_name or not factory_name:
         raise ValueError(f"cannot make a model from {name!r}: write package.module:factory")
@@ -109,29 +128,33 @@ def from_factory(name: str, weights: str | Path | None = None) -> object:
         raise ValueError(f"cannot make a model from {name!r}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
-    if weights is not None:
-        _load_weights(model, Path(weights))
+    if made_by.weights is not None:
+        _load_weights(model, made_by.weights)
     return model
 
 
-def _load_weights(model: object, path: Path) -> None:
-    if not is_torch_module(model):
-        raise ValueError("weights can be loaded into a torch.nn.Module only")
+def _read_weights(path: Path) -> Weights:
     if path.suffix != ".safetensors":
         _refuse_pickle(path)
         raise ValueError(f"weights must be a .safetensors file, not {path.name!r}")
     if not path.is_file():
         raise ValueError(f"there is no weights file {str(path)!r}")
+    return Weights(path.name, path.read_bytes())
+
+
+def _load_weights(model: object, weights: Weights) -> None:
+    if not is_torch_module(model):
+        raise ValueError("weights can be loaded into a torch.nn.Module only")
     try:
         from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        from safetensors.torch import load
     except ImportError:
         raise ValueError("weights need safetensors: pip install 'soundsmooth[torch]'") from None
 
     try:
-        model.load_state_dict(load_file(path))  # type: ignore[attr-defined]
+        model.load_state_dict(load(weights.content))  # type: ignore[attr-defined]
     except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{path.name!r} does not fit the model: {error}") from error
+        raise ValueError(f"{weights.name!r} does not fit the model: {error}") from error
 
 
 def _refuse_pickle(path: Path) -> None:

@@ -18,7 +18,7 @@ from .independence import Report
 from .onnx_child import run
 from .onnx_session import inspected_session
 from .protocol import Identity, Votes, check_independence_word, unproved, votes
-from .recipe import Graph, Recipe, recipe
+from .recipe import Graph, ModelRecipe
 
 if TYPE_CHECKING:
     import onnx
@@ -80,8 +80,8 @@ class OnnxModel:
     def flags(self) -> dict[str, str]:
         return self._flags
 
-    def recipe(self) -> Recipe:
-        return recipe(self._graph, self._sha256)
+    def recipe(self) -> ModelRecipe:
+        return ModelRecipe(self._graph, digest=self._sha256)
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))
@@ -104,12 +104,6 @@ def read_model(path: Path) -> tuple[bytes, str]:
     if model.ByteSize() > MOST_BYTES:
         raise ValueError(f"{str(path)!r} with its weights exceeds the 2 GiB that one ONNX message can hold")
     return model.SerializeToString(), digest.hexdigest()
-
-
-def files_of(path: Path) -> dict[str, bytes]:
-    """The model's file and every file of weights it names, by their names in its folder, as they are on the disk."""
-    content, _, files = _read(path)
-    return {path.name: content, **files}
 
 
 def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:

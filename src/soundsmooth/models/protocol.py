@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..machine import Place
 
 if TYPE_CHECKING:
-    from .recipe import Recipe
+    from .recipe import ModelRecipe
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
@@ -78,7 +78,7 @@ class Model(Protocol):
     def flags(self) -> Mapping[str, str]:
         """What else decides which kernels run; cheap, and asserted with every batch."""
 
-    def recipe(self) -> "Recipe":
+    def recipe(self) -> "ModelRecipe":
         """How another process can make the same model; a ValueError if there is no way."""
 
     def vote(self, values: Any) -> Votes:

@@ -11,7 +11,8 @@ from .callables import code_digest
 from .compiled import forward_of
 from .independence import export_and_inspect
 from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line, unproved
-from .recipe import Factory, Recipe, recipe
+from .recipe import Factory, ModelRecipe, can_be_sent
+from .switches import switches
 
 if TYPE_CHECKING:
     import torch
@@ -138,16 +139,12 @@ class TorchModel:
             )
         return other
 
-    def recipe(self) -> Recipe:
+    def recipe(self) -> ModelRecipe:
         """The module itself, on the CPU; by the factory that made it if it cannot be pickled."""
         options = {"dtype": self._precision, "channels_last": self._channels_last}
         module = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        try:
-            return recipe(module, self._sha256, **options)
-        except ValueError:
-            if self.made_by is None:
-                raise
-            return recipe(self.made_by, self._sha256, **options)
+        source = module if self.made_by is None or can_be_sent(module) else self.made_by
+        return ModelRecipe(source, options, switches(), self._sha256)
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch

@@ -62,11 +62,16 @@ class BlockVotes:
 
     def hits(self, label: int) -> bytes:
         """A bit for each copy, 1 where it voted for `label`; the first copy is the highest bit of the first byte."""
-        return zlib.compress(np.packbits(self.labels == label).tobytes())
+        return packed_bits(self.labels == label)
+
+
+def packed_bits(bits: npt.NDArray[np.bool_]) -> bytes:
+    """Bits in few bytes, the first one as the highest bit of the first byte."""
+    return zlib.compress(np.packbits(bits).tobytes())
 
 
 def hits_of(packed: bytes, count: int) -> npt.NDArray[np.bool_]:
-    """What `BlockVotes.hits` packed, for a block of `count` copies; a ValueError for anything else."""
+    """What `packed_bits` packed, for `count` copies; a ValueError for anything else."""
     length, unpack = -(-count // 8), zlib.decompressobj()
     try:
         raw = unpack.decompress(packed, length + 1)  # no more than that, whatever it claims to hold

@@ -81,7 +81,7 @@ class Muster:
     """A crew of which the first hand has built the model and has said what is to be promised of it.
 
     with RayCrew(Need(gpus=1), address="auto") as crew:
-        muster = Muster.of(crew, Recipe.of("model.onnx", "0.25", device="cuda"), inputs, settings(n=100_000))
+        muster = Muster.of(crew, SmootherRecipe.of("model.onnx", "0.25", device="cuda"), inputs, settings(n=100_000))
         run = muster.run(secret())
         with open_store(Path("run.db"), run) as store:
             for issued in certify_into(store, run, engine=muster.engine(run)): ...
@@ -383,7 +383,7 @@ class _SelectionFirst:
 
     def sort(self, outcome: Outcome) -> list[Outcome]:
         """What may be written now that this outcome is there."""
-        place, block = outcome.task
+        place, block, _ = outcome.task
         if outcome.votes is None:
             self._held.pop(place, None)
             return [outcome]

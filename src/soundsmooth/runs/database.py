@@ -11,7 +11,7 @@ from ..models.protocol import first_line
 
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.
 APPLICATION = int.from_bytes(b"SSmo")
-VERSION = 1
+VERSION = 2
 SUFFIXES = (".db", ".sqlite")
 MAGIC = b"SQLite format 3\0"
 HEADER = 100

@@ -1,24 +1,30 @@
 """Independence, measured: rows of the real batches are voted again, alone (docs/independence.md, "Measured")."""
 
+import secrets
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..certificate import Certificate
 from ..certify import Measurement, ModelChangedError, Progress, Voting, sample_under_noise, verdict
-from ..grid import Levels
+from ..grid import Floats, Levels
 from ..models.alone import Alone
 from ..models.protocol import rows_again
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
+from ..promise import Promise, Secret
 from ..settings import Settings
-from .blocks import BlockVotes, Casting, block_size, vote_blocks
+from .blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
 
 if TYPE_CHECKING:
-    from .engine import Run, Worker
+    from .engine import Duty, Run, Worker
+
+Bits = npt.NDArray[np.bool_]
 
 
 def check_measurable(settings: Settings) -> None:
@@ -29,39 +35,129 @@ def check_measurable(settings: Settings) -> None:
         raise ValueError('measured independence goes with noise="fresh" or "shared", not with "batchwise"')
 
 
+class Again(NamedTuple):
+    """Rows that were hits in their batch and are voted again, each alone."""
+
+    label: int
+    rows: tuple[int, ...]
+    """Numbers of copies for estimation, in order, each once."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The rows of one input that are to be voted again: in order, and as often as they were drawn."""
+
+    rows: tuple[int, ...]
+
+    def inside(self, block: VoteBlock) -> "Drawn":
+        """Those of one block."""
+        first, end = block.copies.start, block.copies.stop
+        return Drawn(self.rows[bisect_left(self.rows, first) : bisect_left(self.rows, end)])
+
+    def among(self, hits: Bits, first: int = 0) -> tuple[int, ...]:
+        """Those that were hits, each once; `hits` begins with the copy of number `first`.
+
+        A row that was no hit cannot be lost.
+        """
+        return tuple(row for row in dict.fromkeys(self.rows) if hits[row - first])
+
+    def lost(self, rows: Sequence[int], kept: Bits) -> int:
+        """How many are lost if these rows were hits and `kept` says which are hits alone as well.
+
+        A row that was drawn twice is voted once and counts twice.
+        """
+        gone = {row for row, stays in zip(rows, kept, strict=True) if not stays}
+        return sum(row in gone for row in self.rows)
+
+
+def drawn_rows(secret: Secret, promise: Promise, index: int) -> Drawn | None:
+    """The rows that promise, seed and nonce fix for the input of that number; None if none were promised.
+
+    Guarantee: a function of these alone. So they are the same in every run under the promise, however it is kept,
+    and for whoever checks it.
+    """
+    count = rows_again(promise.values["independence"])
+    if count is None:
+        return None
+    return Drawn(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))
+
+
+def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]) -> dict[VoteBlock, tuple[int, ...]]:
+    """The drawn rows that were hits, by their block and its bitmap of hits; blocks without any are left out."""
+    found = {
+        block: drawn.inside(block).among(hits_of(hits, block.count), block.first)
+        for block, hits in stored
+        if hits is not None
+    }
+    return {block: rows for block, rows in found.items() if rows}
+
+
+class RowsAlone:
+    """Votes on noisy copies of a run's inputs, each alone in a process of its own.
+
+    Guarantee: that of `Alone`; each copy has the noise that the run's key gives it, wherever it was made before.
+    """
+
+    def __init__(self, duty: "Duty", worker: "Worker") -> None:
+        """A ValueError if the model cannot be made in a fresh process, or cannot vote on a row alone at all."""
+        self._duty, self._sampler = duty, Sampler(worker.sampler.law, 1)
+        self._alone = Alone(worker.model.recipe())
+        try:
+            self._alone.try_out(_some_row(self._sampler, duty.shape))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "RowsAlone":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._alone.close()
+
+    def hits(self, number: int, x: Levels, again: Again) -> Bits:
+        """Which of the rows of the input of that number vote for the label when each is alone."""
+        source = self._source(number)
+        copies = (source.noisy(Purpose.ESTIMATION, x, row, 1, sure=True) for row in again.rows)
+        votes = self._alone.votes(values for noisy in copies for values in noisy.values)
+        return np.array([vote == again.label for vote in votes], bool)
+
+    def _source(self, number: int) -> Source:
+        """The run's noise, made on the CPU row by row: it is the same wherever it is made."""
+        stream = number if self._duty.settings.noise == "fresh" else SHARED_STREAM
+        return FreshNoise(self._sampler, self._duty.key, stream)
+
+
+def _some_row(sampler: Sampler, shape: tuple[int, ...]) -> Floats:
+    """A noisy copy of black, under a key that has nothing to do with any run."""
+    source, black = FreshNoise(sampler, secrets.token_bytes(32), 0), np.zeros(shape, np.int16)
+    row: Floats = source.noisy(Purpose.PREDICTION, black, 0, 1, sure=True).values[0]
+    return row
+
+
 def certify_measured(run: "Run", worker: "Worker", places: Iterable[int], progress: Progress) -> Iterator[Certificate]:
     """Input by input: the votes first, then some of them again.
 
     Guarantee: each certificate is for the classifier that sees one row at a time in a process of its own, and false
     with probability at most α over the key and the choice of the rows, whatever the model does with its batches.
     """
-    with Alone(worker.model.recipe()) as alone:
-        noise, sampler = run.noise(worker), Sampler(run.smoothing.law, 1)
-        alone.try_out(run.smoothing.law.grid.values(run.inputs.levels[0]))
+    noise = run.noise(worker)
+    with RowsAlone(run.duty, worker) as alone:
         for place in places:
             start, x, settings = time.perf_counter(), run.inputs.levels[place], run.settings
-            voting = run.voting(worker)
+            voting, number = run.voting(worker), run.inputs.indices[place]
             counts0 = sample_under_noise(voting, noise(place), x, Purpose.SELECTION, settings.n0, progress)
             votes = _votes(voting, noise(place), x, settings, progress)
             run.check_model(worker, worker.model.changes())
-            hits, source = votes.labels == counts0.top, _source(run, sampler, place)
-            again = measure(alone, source, x, hits, counts0.top, _rows(run, place))
-            found = verdict(counts0, votes.counts, run.smoothing.law.sigma, settings, again)
-            yield run.record(place, found, counts0, votes.counts, time.perf_counter() - start, again)
-
-
-def measure(
-    alone: Alone, noise: Source, x: Levels, hits: npt.NDArray[np.bool_], label: int, rows: Sequence[int]
-) -> Measurement:
-    """Vote the rows again and count those that were hits in their batch and are none alone.
-
-    A row that was no hit cannot be lost, and one that was drawn twice is voted once and counts twice.
-    """
-    doubtful = sorted({row for row in rows if hits[row]})
-    copies = (noise.noisy(Purpose.ESTIMATION, x, row, 1, sure=True) for row in doubtful)
-    votes = alone.votes(values for noisy in copies for values in noisy.values)
-    lost = {row for row, vote in zip(doubtful, votes, strict=True) if vote != label}
-    return Measurement(len(rows), sum(row in lost for row in rows))
+            drawn = drawn_rows(run.secret, run.promise, number)
+            assert drawn is not None
+            rows = drawn.among(votes.labels == counts0.top)
+            lost = drawn.lost(rows, alone.hits(number, x, Again(counts0.top, rows)))
+            measured = Measurement(len(drawn.rows), lost)
+            found = verdict(counts0, votes.counts, run.smoothing.law.sigma, settings, measured)
+            yield run.record(place, found, counts0, votes.counts, time.perf_counter() - start, measured)
 
 
 def _votes(voting: Voting, noise: Source, x: Levels, settings: Settings, progress: Progress) -> BlockVotes:
@@ -77,15 +173,3 @@ def _votes(voting: Voting, noise: Source, x: Levels, settings: Settings, progres
     if len(classes) > 1:
         raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
     return BlockVotes(np.concatenate([part.labels for part in parts]), *classes)
-
-
-def _rows(run: "Run", place: int) -> list[int]:
-    count = rows_again(run.identity.independence)
-    assert count is not None
-    return run.secret.rows(run.promise, run.inputs.indices[place], count, run.settings.n)
-
-
-def _source(run: "Run", sampler: Sampler, place: int) -> Source:
-    """The run's noise, made on the CPU row by row: it is the same wherever it is made."""
-    stream = run.inputs.indices[place] if run.settings.noise == "fresh" else SHARED_STREAM
-    return FreshNoise(sampler, run.secret.key(run.promise), stream)

@@ -83,6 +83,8 @@ class ProcessHand:
 
 def serve(end: Connection, gpu: int) -> None:
     """Answer the calls that come through the pipe, until its other end is closed."""
+    # It ends with the one who asks, as does the process that it may need for rows that are voted alone.
+    multiprocessing.current_process().daemon = False
     station, calls = Station(gpu), SimpleQueue[tuple[str, tuple[Any, ...]] | None]()
     # Read on while a call is at work: two ends that both write into a full pipe would wait for each other forever.
     Thread(target=_receive, args=(end, calls), daemon=True).start()

@@ -4,6 +4,7 @@ One thread, the one that calls, reads and writes the store. It hands images out 
 comes back: block by block, and with an image's last block its certificate.
 """
 
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -12,13 +13,14 @@ from pathlib import Path
 from typing import Protocol
 
 from ..certificate import Certificate
-from ..certify import ModelChangedError, blocks, verdict
+from ..certify import Measurement, ModelChangedError, blocks, verdict
 from ..certify import Progress as Advance
 from ..models.protocol import rows_again
 from ..noise import Purpose
-from .blocks import BlockVotes, VoteBlock, block_size
+from .blocks import BlockVotes, VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
 from .engine import Run
+from .measured import Again, Drawn, drawn_rows, rows_by_block
 from .store import Failure, Store, Terms
 from .threads import Threads
 from .voter import Outcome, Task
@@ -29,8 +31,10 @@ ALL_FAIL = 10
 
 def terms_of(run: Run, votes: bool = True) -> Terms:
     """What the store of a new run is fixed to."""
-    if rows_again(run.identity.independence) is not None:
-        raise ValueError("a run in a .db file cannot be measured yet: write the certificates to .jsonl")
+    if rows_again(run.identity.independence) is not None and not votes:
+        raise ValueError(
+            "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes"
+        )
     dimension = run.inputs.levels[0].size
     batch = run.smoothing.batch_for(run.inputs.shape, run.settings.n)
     return Terms(run.promise, run.secret, block_size(run.settings, batch, dimension), votes)
@@ -77,7 +81,7 @@ def certify_into(
 
 @dataclass
 class _Clerk:
-    """Hands out and writes down."""
+    """Hands out and writes down: of an image the blocks, then the rows that are voted alone, then the certificate."""
 
     store: Store
     run: Run
@@ -86,6 +90,10 @@ class _Clerk:
     engine: Engine
     _failed: set[int] = field(default_factory=set)
     _guesses: dict[int, int] = field(default_factory=dict)
+    _rows: dict[int, dict[VoteBlock, Again]] = field(default_factory=dict)
+    """Of images whose blocks are all stored: the rows of each block that are to be voted alone."""
+    _voted: deque[int] = field(default_factory=deque)
+    """Images that wait for their rows to be voted alone."""
     _classes: int | None = None
     _anything: bool = False
     """Whether any block has been voted by this process."""
@@ -93,20 +101,21 @@ class _Clerk:
     def finish(self) -> Iterator[Certificate | Failure]:
         while self.store.has_open_images():
             self._failed.clear()
+            self._voted.clear()
             batchwise = self.run.settings.noise == "batchwise"
-            groups, keep = (self._batch_by_batch(), self._kept()) if batchwise else (self._images(), None)
+            groups, keep = (self._batch_by_batch(), self._kept()) if batchwise else (_Images(self), None)
             with closing(self.engine.outcomes(groups, keep)) as found:  # so that nobody works on when writing fails
                 for outcomes in found:
                     yield from self._write_all(outcomes)
             self.claims.release_all()  # of what failed here and was opened again by another process
-            if self.store.has_open_images():  # others are at work on the rest; if they die, it is ours
+            if self.store.has_open_images() and not self._voted:  # others are at work on it; if they die, it is ours
                 self.claims.pace.sleep(self.claims.pace.look)
                 self.claims.beat()
 
-    def _images(self) -> Iterator[list[Task]]:
-        """Image by image, each claimed when it is its turn."""
-        while places := self.claims.take():
-            yield self._tasks(places[0])
+    def next_image(self) -> list[Task] | None:
+        """What is left to do for an image whose votes are in, or for one that is claimed now; None if there is none."""
+        places = [self._voted.popleft()] if self._voted else self.claims.take()
+        return self._tasks(places[0]) if places else None
 
     def _batch_by_batch(self) -> Iterator[list[Task]]:
         """Every image that is free, block by block: a block's noise meets all of them before the next is made."""
@@ -116,11 +125,28 @@ class _Clerk:
             yield list(same)
 
     def _tasks(self, place: int) -> list[Task]:
-        missing = self.store.missing(place)
-        if not missing:  # two processes held it, and the one that stored the last block did not live to see it
+        tasks = [Task(place, block) for block in self.store.missing(place)] or self._alone(place)
+        if not tasks:  # two processes held it, and the one that stored the last block did not live to see it
             with self.store.transaction():
                 self._certify(place)
-        return [Task(place, block) for block in missing]
+        return tasks
+
+    def _alone(self, place: int) -> list[Task]:
+        """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
+        there = self.store.alone(place)
+        return [Task(place, block, again) for block, again in self._again(place).items() if block.first not in there]
+
+    def _again(self, place: int) -> dict[VoteBlock, Again]:
+        """The rows of each block that were drawn and were hits."""
+        if place not in self._rows:
+            drawn = self._drawn(place)
+            stored = ((each.block, each.hits) for each in self.store.blocks(place))
+            found = {} if drawn is None else rows_by_block(drawn, stored)
+            self._rows[place] = {block: Again(self._guess(place), rows) for block, rows in found.items()}
+        return self._rows[place]
+
+    def _drawn(self, place: int) -> Drawn | None:
+        return drawn_rows(self.run.secret, self.run.promise, self.run.inputs.indices[place])
 
     def _kept(self) -> int:
         """How many batches of noise one block consists of."""
@@ -131,7 +157,7 @@ class _Clerk:
         with self.store.transaction():
             self.claims.beat()
             written = [self._write(outcome) for outcome in outcomes]
-        self.advance(sum(outcome.task.block.count for outcome in outcomes))
+        self.advance(sum(outcome.task.block.count for outcome in outcomes if outcome.task.again is None))
         issued = [record for record in written if record is not None]
         failures = [record for record in issued if isinstance(record, Failure)]
         if failures and not self._anything and len(self._failed) >= ALL_FAIL:
@@ -140,16 +166,26 @@ class _Clerk:
         return issued
 
     def _write(self, outcome: Outcome) -> Certificate | Failure | None:
-        """The block, and with an image's last one the certificate."""
-        place, block = outcome.task
+        """The block, or its rows alone; and with an image's last ones the certificate."""
+        place, block, again = outcome.task
         if place in self._failed:  # begun before an earlier block of the image had failed for good
             return None
         if outcome.errors:
             self.store.add_attempts(place, len(outcome.errors), outcome.errors[-1])
         if outcome.votes is None:
             return self._fail(place)
-        self._add(place, block, outcome.votes, outcome.seconds)
-        return self._certify(place) if self.store.complete(place) else None
+        if isinstance(outcome.votes, BlockVotes):
+            self._add(place, block, outcome.votes, outcome.seconds)
+        else:
+            kept = packed_bits(outcome.votes)
+            self.store.add_alone(place, block, kept, outcome.seconds, self.run.environment)
+        if not self.store.complete(place):
+            return None
+        if not self._alone(place):
+            return self._certify(place)
+        if again is None and place not in self._voted:
+            self._voted.append(place)
+        return None
 
     def _add(self, place: int, block: VoteBlock, votes: BlockVotes, seconds: float) -> None:
         self._anything = True
@@ -170,17 +206,46 @@ class _Clerk:
     def _certify(self, place: int) -> Certificate:
         """From what is stored, whoever voted it."""
         counts0, counts = (self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
-        found = verdict(counts0, counts, self.run.smoothing.law.sigma, self.run.settings)
+        measured = self._measurement(place)
+        found = verdict(counts0, counts, self.run.smoothing.law.sigma, self.run.settings, measured)
         run = replace(self.run, environment=dict(self.engine.environment))
-        certificate = run.record(place, found, counts0, counts, self.store.seconds(place))
+        certificate = run.record(place, found, counts0, counts, self.store.seconds(place), measured)
         self.store.add_certificate(place, certificate)
         if self.store.mixed(place):
             self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
+        self._rows.pop(place, None)
         self.claims.release(place)
         return certificate
+
+    def _measurement(self, place: int) -> Measurement | None:
+        drawn = self._drawn(place)
+        if drawn is None:
+            return None
+        stored = self.store.alone(place)
+        lost = (
+            drawn.inside(block).lost(again.rows, hits_of(stored[block.first], len(again.rows)))
+            for block, again in self._again(place).items()
+        )
+        return Measurement(len(drawn.rows), sum(lost))
 
     def _fail(self, place: int) -> Failure:
         self._failed.add(place)
         self.claims.release(place)
         return self.store.add_failure(place)
+
+
+class _Images:
+    """Image by image. It may be asked again after it had nothing to give: votes that came meanwhile lead to rows."""
+
+    def __init__(self, clerk: _Clerk) -> None:
+        self._clerk = clerk
+
+    def __iter__(self) -> "_Images":
+        return self
+
+    def __next__(self) -> list[Task]:
+        tasks = self._clerk.next_image()
+        if tasks is None:
+            raise StopIteration
+        return tasks

@@ -13,10 +13,13 @@ import numpy as np
 
 from ..machine import environment, processor
 from ..models import Identity
+from ..models.protocol import rows_again
 from ..noise.sources import check_shared_memory
 from ..promise import Inputs, Secret
 from ..settings import Settings
+from .blocks import BlockVotes
 from .engine import Duty, Run, Smoothing, promise_of
+from .measured import check_measurable
 from .voter import Image, Outcome, Task, Voter, look_ahead
 
 #: What the promise says instead of a kind of device when several may take part.
@@ -77,6 +80,8 @@ class Station:
         if settings.noise == "shared":
             check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
         identity = smoothing.identity(shape)
+        if rows_again(identity.independence) is not None:
+            check_measurable(settings)
         elsewhere = Smoothing(smoothing.law, (), smoothing.batch_for(shape, settings.n), smoothing.made)
         return Survey(identity, elsewhere, _kind(identity), environment() | {"noise made on": smoothing.made})
 
@@ -92,7 +97,9 @@ class Station:
                 f"the workers are of different kinds: promised is {own.identity.device}, one has {identity.device}; "
                 "leave those nodes out, or begin a run with --allow-mixed"
             )
-        self._voter = Voter(own, worker, keep)
+        if self._voter is not None:
+            self._voter.close()
+        self._voter = Voter(own, worker, keep).ready()
         return Arrival(_kind(identity), look_ahead(worker))
 
     def give(self, task: Task, image: Image) -> list[Outcome]:
@@ -124,7 +131,7 @@ def _limit_gpu_memory(share: float) -> None:
 
 def _compact(outcome: Outcome) -> Outcome:
     """The same votes in fewer bytes, for the way back."""
-    if outcome.votes is None or outcome.votes.classes > np.iinfo(np.int16).max:
+    if not isinstance(outcome.votes, BlockVotes) or outcome.votes.classes > np.iinfo(np.int16).max:
         return outcome
     return outcome._replace(votes=replace(outcome.votes, labels=outcome.votes.labels.astype(np.int16)))
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..certificate import Certificate
-from ..certify import Counts
+from ..certify import Counts, Measurement
 from ..models import NOBODY
+from ..models.protocol import rows_again
 from ..noise import Purpose
 from ..promise import Inputs, Promise, Secret
 from ..settings import Settings, settings
@@ -50,6 +51,14 @@ CREATE TABLE blocks (
     seconds     REAL NOT NULL,
     PRIMARY KEY (place, purpose, first)
 );
+CREATE TABLE alone (
+    place       INTEGER NOT NULL REFERENCES images,
+    first       INTEGER NOT NULL,        -- the number of the first copy of its block of estimation
+    kept        BLOB NOT NULL,           -- a bit for each row that was a hit and was voted again, compressed
+    environment INTEGER NOT NULL REFERENCES environments,
+    seconds     REAL NOT NULL,
+    PRIMARY KEY (place, first)
+);
 CREATE TABLE certificates (
     place       INTEGER PRIMARY KEY REFERENCES images,
     label       INTEGER,                 -- NULL for an abstention
@@ -58,6 +67,7 @@ CREATE TABLE certificates (
     p_upper     REAL,
     selection   TEXT NOT NULL,
     estimation  TEXT NOT NULL,
+    lost        INTEGER,                 -- of the rows that were voted again (NULL: none were to be)
     environment INTEGER NOT NULL REFERENCES environments,
     seconds     REAL NOT NULL,
     digest      BLOB NOT NULL            -- SHA-256 of the certificate's JSON
@@ -324,8 +334,9 @@ class Store:
         return None if votes is None else len(_counts(votes).classes)
 
     def seconds(self, place: int) -> float:
-        """How long the stored blocks of an image took together."""
-        return self.db.one("SELECT COALESCE(SUM(seconds), 0.0) FROM blocks WHERE place = ?", place)  # type: ignore[no-any-return]
+        """How long the stored blocks of an image took together, and its rows that were voted alone."""
+        sums = (f"SELECT COALESCE(SUM(seconds), 0.0) FROM {table} WHERE place = ?" for table in ("blocks", "alone"))
+        return float(sum(self.db.one(each, place) for each in sums))
 
     def copies_voted(self) -> int:
         """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
@@ -335,15 +346,36 @@ class Store:
         )
         return begun + self.progress().finished * sum(block.count for block in self.all_blocks)
 
+    # Rows alone
+
+    def add_alone(
+        self, place: int, block: VoteBlock, kept: bytes, seconds: float, environment: Mapping[str, str]
+    ) -> bool:
+        """Store which rows of a block are hits alone too, unless that is there: the first result wins here as well."""
+        with self.transaction():
+            added = self.db.execute(
+                "INSERT OR IGNORE INTO alone VALUES (?, ?, ?, ?, ?)",
+                place, block.first, kept, self._environment(environment), seconds,
+            ).rowcount  # fmt: skip
+            if not added and self.alone(place)[block.first] != kept:
+                rows = f"rows of the block of copies {block.first} to {block.first + block.count - 1}"
+                self.add_finding(place, f"{rows} were voted alone twice, with different results; the first is kept")
+        return bool(added)
+
+    def alone(self, place: int) -> dict[int, bytes]:
+        """What is stored of an image's rows alone, by the first copy of their block; `blocks.hits_of` unpacks it."""
+        return dict(self.db.rows("SELECT first, kept FROM alone WHERE place = ? ORDER BY first", place))
+
     # Certificates and failures
 
     def add_certificate(self, place: int, certificate: Certificate) -> None:
         """Store a certificate, unless the image has one."""
         with self.transaction():
             self.db.execute(
-                "INSERT OR IGNORE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 place, certificate.label, certificate.radius, certificate.p_lower, certificate.p_upper,
                 _votes(certificate.selection), _votes(certificate.estimation),
+                None if certificate.measured is None else certificate.measured.lost,
                 self._environment(certificate.environment), certificate.seconds, _digest(certificate.to_json()),
             )  # fmt: skip
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
@@ -363,10 +395,11 @@ class Store:
     def _records(self) -> Iterator[tuple[int, Certificate, str]]:
         environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
         promise, secret = self.terms.promise, self.terms.secret
+        rows = rows_again(promise.values["independence"])
         common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
-        for place, digest, environment, votes0, votes, *numbers in self.db.rows(
-            "SELECT place, digest, environment, selection, estimation, number, truth, label, radius, p_lower, p_upper, "
-            "seconds FROM certificates JOIN images USING (place) ORDER BY place"
+        for place, digest, environment, votes0, votes, lost, *numbers in self.db.rows(
+            "SELECT place, digest, environment, selection, estimation, lost, number, truth, label, radius, p_lower, "
+            "p_upper, seconds FROM certificates JOIN images USING (place) ORDER BY place"
         ):
             names = ("index", "truth", "label", "radius", "p_lower", "p_upper", "seconds")
             certificate = Certificate(
@@ -375,8 +408,9 @@ class Store:
                 selection=_counts(votes0),
                 estimation=_counts(votes),
                 environment=environments.get(environment, {}),
+                measured=None if lost is None or rows is None else Measurement(rows, lost),
             )
-            line = certificate.to_json()
+            line = _line(certificate)
             if _digest(line) != digest:
                 raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
             yield place, certificate, line
@@ -388,15 +422,16 @@ class Store:
         return self.db.one("SELECT id FROM environments WHERE text = ?", text)  # type: ignore[no-any-return]
 
     def mixed(self, place: int) -> bool:
-        """Whether the blocks of an image were voted under different versions of software, or on different machines.
+        """Whether blocks or rows of an image were voted under different versions of software, or on different machines.
 
         (A package that only one of the processes had loaded is no difference.)
         """
         query = (
-            "SELECT text FROM environments WHERE id IN (SELECT DISTINCT blocks.environment FROM blocks WHERE place = ?)"
+            "SELECT text FROM environments WHERE id IN (SELECT blocks.environment FROM blocks WHERE place = ? "
+            "UNION SELECT alone.environment FROM alone WHERE place = ?)"
         )
         seen: dict[str, str] = {}
-        for (text,) in self.db.rows(query, place):
+        for (text,) in self.db.rows(query, place, place):
             if any(seen.setdefault(name, value) != value for name, value in json.loads(text).items()):
                 return True
         return False
@@ -500,6 +535,14 @@ def _counts(text: str) -> Counts:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise ValueError(f"the run is damaged: these are no votes: {text[:80]!r} ({error})") from None
     return counts
+
+
+def _line(certificate: Certificate) -> str:
+    """Its JSON; nothing for a damaged one that has none, because its numbers are no numbers."""
+    try:
+        return certificate.to_json()
+    except (TypeError, ValueError, AttributeError, ArithmeticError):
+        return ""
 
 
 def _digest(line: str) -> bytes:

@@ -25,7 +25,7 @@ class Threads:
         workers = self.run.smoothing.workers
         if len(workers) == 1 or keep is not None:
             tasks = (task for group in groups for task in group)
-            found = Voter(self.run.duty, workers[0], keep).vote(tasks, lambda place: image_at(self.run, place))
+            found = Voter(self.run.duty, workers[0], keep).ready().vote(tasks, lambda place: image_at(self.run, place))
         else:
             found = _side_by_side(self.run, groups)
         with closing(found):
@@ -63,7 +63,7 @@ def _side_by_side(run: Run, images: Iterator[list[Task]]) -> Generator[Outcome, 
 
     def work(worker: Worker, inbox: "SimpleQueue[list[Task] | None]") -> None:
         try:
-            for outcome in Voter(run.duty, worker).vote(tasks(inbox), lambda place: image_at(run, place)):
+            for outcome in Voter(run.duty, worker).ready().vote(tasks(inbox), lambda place: image_at(run, place)):
                 results.put(outcome)
         except BaseException as error:  # it is raised again where somebody listens
             stop.set()

@@ -1,4 +1,4 @@
-"""Who votes on blocks: a worker that is given one after the other, and knows nothing of the store."""
+"""Who votes on blocks and on rows alone: a worker that is given one after the other, and knows nothing of the store."""
 
 import time
 from collections import deque
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from ..certify import ModelChangedError
 from ..grid import Levels
-from ..models.protocol import first_line
+from ..models.protocol import first_line, rows_again
 from ..noise import Purpose
 from .blocks import BlockVotes, Casting, VoteBlock
 from .engine import Duty, Worker
+from .measured import Again, Bits, RowsAlone
 
 #: A block that raises an error is tried so often, always on its own noise, before its image is given up for now.
 ATTEMPTS = 3
@@ -26,17 +27,21 @@ class Image(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A block of the image at a place."""
+    """A block of the image at a place; or some of its rows again, each alone."""
 
     place: int
     block: VoteBlock
+    again: Again | None = None
 
 
 class Outcome(NamedTuple):
-    """What came of a block: its votes, or None if every attempt failed; and the errors on the way."""
+    """What came of a block: its votes, or None if every attempt failed; and the errors on the way.
+
+    What comes of rows alone is which of them are hits.
+    """
 
     task: Task
-    votes: BlockVotes | None
+    votes: BlockVotes | Bits | None
     errors: tuple[str, ...]
     seconds: float
 
@@ -50,7 +55,8 @@ class _Begun(NamedTuple):
     task: Task
     image: Image
     start: float
-    casting: Casting | Exception
+    casting: Casting | Exception | None
+    """None for rows alone: they are voted when their turn comes."""
     changed: Callable[[], bool]
 
 
@@ -58,7 +64,7 @@ class Voter:
     """Votes on blocks in the order in which they are given; after a failure, on none of the rest of that image, unless
     it is to `persevere`.
 
-    Guarantee: every attempt at a block is made on the block's own noise.
+    Guarantee: every attempt at a block, or at a row alone, is made on its own noise.
     """
 
     def __init__(self, duty: Duty, worker: Worker, keep: int | None = None, persevere: bool = False) -> None:
@@ -68,12 +74,28 @@ class Voter:
         self._waiting: deque[_Begun] = deque()
         self._failed: set[int] = set()
         self._finished = time.perf_counter()
+        self._alone: RowsAlone | None = None
+
+    def ready(self) -> "Voter":
+        """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
+        if rows_again(self._duty.identity.independence) is not None:
+            self._rows_alone()
+        return self
+
+    def close(self) -> None:
+        """End the process that votes on rows alone, if there is one."""
+        if self._alone is not None:
+            self._alone.close()
+            self._alone = None
 
     def vote(self, tasks: Iterable[Task], image_at: Callable[[int], Image]) -> Generator[Outcome, None, None]:
         """An outcome for each task, in order."""
-        for task in tasks:
-            yield from self.give(task, image_at(task.place))
-        yield from self.rest()
+        try:
+            for task in tasks:
+                yield from self.give(task, image_at(task.place))
+            yield from self.rest()
+        finally:
+            self.close()
 
     def give(self, task: Task, image: Image) -> list[Outcome]:
         """Begin a block; what comes back is the outcome of an earlier one, once enough are begun."""
@@ -88,7 +110,7 @@ class Voter:
             yield self._finish(self._waiting.popleft())
 
     def _begin_all(self, task: Task, image: Image) -> _Begun:
-        start, casting = time.perf_counter(), self._begin(task, image)
+        start, casting = time.perf_counter(), None if task.again is not None else self._begin(task, image)
         return _Begun(task, image, start, casting, self._worker.model.changes())
 
     def _begin(self, task: Task, image: Image) -> Casting | Exception:
@@ -107,24 +129,36 @@ class Voter:
     def _finish(self, begun: _Begun) -> Outcome:
         """The votes, after as many attempts as it takes."""
         errors: list[str] = []
-        votes = self._votes(begun.casting, begun.changed, errors)
+        votes = self._votes(begun, errors)
         while votes is None and len(errors) < ATTEMPTS:
-            again = self._begin_all(begun.task, begun.image)
-            votes = self._votes(again.casting, again.changed, errors)
+            votes = self._votes(self._begin_all(begun.task, begun.image), errors)
         if votes is None and not self._persevere:
             self._failed.add(begun.task.place)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, casting: Casting | Exception, changed: Callable[[], bool], errors: list[str]) -> BlockVotes | None:
+    def _votes(self, begun: _Begun, errors: list[str]) -> BlockVotes | Bits | None:
         try:
-            if isinstance(casting, Exception):
-                raise casting
-            votes = casting.votes()
+            if isinstance(begun.casting, Exception):
+                raise begun.casting
+            votes = self._hits_alone(begun) if begun.casting is None else begun.casting.votes()
         except ModelChangedError:
             raise
         except Exception as error:
             errors.append(f"{type(error).__name__}: {first_line(error)}")
             return None
-        self._duty.check_model(self._worker, changed)  # before its votes are stored: later nobody could tell
+        self._duty.check_model(self._worker, begun.changed)  # before its votes are stored: later nobody could tell
         return votes
+
+    def _hits_alone(self, begun: _Begun) -> Bits:
+        assert begun.task.again is not None
+        try:
+            return self._rows_alone().hits(begun.image.number, begun.image.levels, begun.task.again)
+        except Exception:
+            self.close()  # whatever is wrong with that process, the next attempt gets a new one
+            raise
+
+    def _rows_alone(self) -> RowsAlone:
+        if self._alone is None:
+            self._alone = RowsAlone(self._duty, self._worker)
+        return self._alone

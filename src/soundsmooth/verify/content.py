@@ -12,6 +12,7 @@ TABLES = {
     "run": "name",
     "images": "place",
     "blocks": "place, purpose, first",
+    "alone": "place, first",
     "certificates": "place",
     "environments": "id",
     "findings": "id",

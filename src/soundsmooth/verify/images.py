@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from ..audit import check_record
 from ..certificate import Certificate
-from ..certify import Counts
+from ..certify import Counts, Measurement
 from ..models import NOBODY
+from ..models.protocol import rows_again
 from ..noise import SHARED_STREAM, Purpose
 from ..runs.blocks import VoteBlock, hits_of
 from ..runs.database import Database
+from ..runs.measured import drawn_rows, rows_by_block
 from ..runs.store import State
 from .findings import Findings
 from .held import Head
@@ -25,8 +27,9 @@ Row = tuple[Any, ...]
 MOST_CLASSES = 1_000_000
 NONE = type(None)
 IMAGE = ((int,), (int, NONE), (int,), (int,), (str, NONE))
-CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int,), (float,), (bytes,))
+CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int, NONE), (int,), (float,), (bytes,))
 BLOCK = ((int,), (int,), (int,), (str,), (bytes, NONE), (int,), (float,))
+ALONE = ((int,), (bytes,), (int,), (float,))
 BLOCK_COLUMNS = "purpose, first, count, votes, hits, environment, seconds"
 
 
@@ -69,8 +72,9 @@ def inspect_images(db: Database, head: Head) -> Inspection:
     """Every image of the run: its state, its blocks, its certificate. Nothing but the numbers of images is kept.
 
     Guarantee: without findings the images are as many as promised, each with a number of its own; each finished one
-    has all its blocks and no other, which add up to the counts of its certificate and agree with their bitmaps; each
-    certificate fits its digest, and `audit.check_record` accepts it.
+    has all its blocks and no other, which add up to the counts of its certificate and agree with their bitmaps; where
+    independence was measured, exactly the rows that promise, seed and nonce name were voted alone, and those lost add
+    up to the certificate's; each certificate fits its digest, and `audit.check_record` accepts it.
     """
     found = Inspection(Tally(promised=int(head.terms.promise.values["input count"])))
     clerk = _Clerk(head, found, _environments(db, found.findings))
@@ -87,9 +91,10 @@ def _rows(db: Database, findings: Findings) -> Iterator[tuple[int, int, Row]]:
     """All rows about images, by place: (place, which table, row)."""
     queries = (
         "SELECT place, number, truth, state, attempts, error FROM images ORDER BY place",
-        "SELECT place, label, radius, p_lower, p_upper, selection, estimation, environment, seconds, digest "
+        "SELECT place, label, radius, p_lower, p_upper, selection, estimation, lost, environment, seconds, digest "
         "FROM certificates ORDER BY place",
         f"SELECT place, {BLOCK_COLUMNS} FROM blocks ORDER BY place, purpose, first",
+        "SELECT place, first, kept, environment, seconds FROM alone ORDER BY place, first",
         "SELECT place FROM findings ORDER BY place",
     )
 
@@ -120,7 +125,7 @@ class _Clerk:
     environments: dict[int, dict[str, str]]
 
     def image(self, place: int, rows: Sequence[tuple[int, int, Row]]) -> None:
-        images, certificates, blocks, _ = ([row for _, table, row in rows if table == i] for i in range(4))
+        images, certificates, blocks, alone, _ = ([row for _, table, row in rows if table == i] for i in range(5))
         if not images or place != len(self.found.numbers):
             self.found.findings.add(f"something is stored for place {place}, where there is no image")
             return
@@ -136,8 +141,9 @@ class _Clerk:
             self._say(number, "its number or its label is negative")
         self._state(number, state, attempts, error, bool(certificates))
         stored = self._blocks(number, blocks, finished=bool(certificates))
+        lost = None if stored is None else self._alone(number, alone, stored, finished=bool(certificates))
         for row in certificates:
-            self._certificate(place, number, truth, row, stored)
+            self._certificate(place, number, truth, row, stored, lost)
 
     def _say(self, number: int, text: str) -> None:
         self.found.findings.add(f"image {number}: {text}")
@@ -192,8 +198,42 @@ class _Clerk:
             if each.hits is not None and hits_of(each.hits, each.block.count).sum() != each.counts.classes[guess]:
                 raise ValueError(f"the bitmap of {_named(each.block)} does not have as many hits as its counts")
 
+    def _alone(self, number: int, rows: Sequence[Row], stored: Sequence[StoredVotes], finished: bool) -> int | None:
+        """How many of the rows that were voted alone are lost; None if none were to be, or something is wrong."""
+        try:
+            return self._lost(number, rows, stored, finished)
+        except (ValueError, OverflowError) as error:  # the latter for a number that no image has
+            self._say(number, str(error))
+            return None
+
+    def _lost(self, number: int, rows: Sequence[Row], stored: Sequence[StoredVotes], finished: bool) -> int | None:
+        if not all(_fits(row, ALONE) and row[2] in self.environments for row in rows):
+            raise ValueError("what is stored of its rows that were voted alone is malformed")
+        drawn = drawn_rows(self.head.terms.secret, self.head.terms.promise, number) if rows or finished else None
+        if drawn is None:
+            if rows:
+                raise ValueError("rows were voted alone, which was not promised")
+            return None
+        if not self.head.terms.votes:
+            raise ValueError("rows were to be voted alone, but the bitmaps that say which were hits were left out")
+        hits, kept = (
+            rows_by_block(drawn, ((each.block, each.hits) for each in stored)),
+            {row[0]: row[1] for row in rows},
+        )
+        wanted = {block.first for block in hits}
+        if not kept.keys() <= wanted or (finished and kept.keys() != wanted):
+            raise ValueError("the rows that were voted alone are not those that promise, seed and nonce name")
+        there = [(block, hit, kept[block.first]) for block, hit in hits.items() if block.first in kept]
+        return sum(drawn.inside(block).lost(hit, hits_of(bits, len(hit))) for block, hit, bits in there)
+
     def _certificate(
-        self, place: int, number: int, truth: int | None, row: Row, stored: Sequence[StoredVotes] | None
+        self,
+        place: int,
+        number: int,
+        truth: int | None,
+        row: Row,
+        stored: Sequence[StoredVotes] | None,
+        lost: int | None,
     ) -> None:
         try:
             certificate = self._read(number, truth, row)
@@ -201,7 +241,7 @@ class _Clerk:
             self._say(number, str(error))
             return
         if stored is not None:
-            self._compare(number, certificate, stored)
+            self._compare(number, certificate, stored, lost)
         record = certificate.to_dict()
         report = check_record(record)
         for text in report.findings:
@@ -216,7 +256,7 @@ class _Clerk:
     def _read(self, number: int, truth: int | None, row: Row) -> Certificate:
         if not _fits(row, CERTIFICATE):
             raise ValueError("its certificate is malformed")
-        label, radius, p_lower, p_upper, selection, estimation, environment, seconds, _ = row
+        label, radius, p_lower, p_upper, selection, estimation, lost, environment, seconds, _ = row
         if environment not in self.environments:
             raise ValueError("its certificate names an environment that is not there")
         terms = self.head.terms
@@ -225,15 +265,18 @@ class _Clerk:
             selection=counts_of(selection), estimation=counts_of(estimation), promise=terms.promise,
             seed=terms.secret.seed.hex(), nonce=terms.secret.nonce.hex(),
             environment=self.environments[environment], seconds=seconds,
+            measured=None if lost is None else Measurement(rows_again(terms.promise.values["independence"]) or 0, lost),
         )  # fmt: skip
         certificate.to_dict()  # infinite radii have no decimals
         return certificate
 
-    def _compare(self, number: int, certificate: Certificate, stored: Sequence[StoredVotes]) -> None:
+    def _compare(self, number: int, certificate: Certificate, stored: Sequence[StoredVotes], lost: int | None) -> None:
         for purpose, counts in ((0, certificate.selection), (1, certificate.estimation)):
             if added([each for each in stored if each.block.purpose == purpose]) != counts:
                 name = Purpose(purpose).name.lower()
                 self._say(number, f"its blocks do not add up to its certificate's counts for {name}")
+        if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
+            self._say(number, "its rows that were lost alone do not add up to its certificate's")
 
 
 def stored_votes(row: Row) -> StoredVotes:

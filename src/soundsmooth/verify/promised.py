@@ -6,6 +6,7 @@ from typing import Any
 
 from ..grid import Grid
 from ..models import Identity
+from ..models.protocol import rows_again
 from ..promise import Inputs, Promise
 from ..runs.engine import Run, Smoothing
 from ..runs.store import Terms
@@ -42,6 +43,8 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
         filled |= {"compile": flags.get("compile", "none")}
         if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
             filled |= {"independence": "assumed"}
+    if (again := rows_again(values["independence"])) is not None:
+        filled |= {"independence": "measured", "again": again}
     k = Fraction(values["margin"]) / grid.q
     chosen = {**filled, **options}
     return Smoother(
@@ -82,6 +85,9 @@ def _independence(identity: Identity, promised: str) -> Check:
         found = identity.independence == "proved"
         text = "proved here as well" if found else f"promised as proved, but {identity.independence} here"
         return Check("independence", found, f"of a batch's rows and of calls: {text}")
+    if rows_again(promised) is not None:
+        text = f"{promised}: as far as rows of drawn blocks are voted again, alone"
+        return Check("independence", None, f"of a batch's rows and of calls: {text}")
     return Check("independence", None, f"of a batch's rows and of calls: {promised}, not proved")
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..audit import (
     Block,
     Confirmed,
+    Lost,
     Terms,
     Votes,
     all_but_escaped,
@@ -24,6 +27,7 @@ from ..certify import Counts
 from ..noise import Purpose
 from ..runs.blocks import BlockVotes, VoteBlock, hits_of
 from ..runs.database import Database
+from ..runs.measured import Again, Bits, Drawn, drawn_rows
 from ..runs.voter import Task
 from .draw import Draw, fresh_draw
 from .findings import Findings
@@ -33,6 +37,17 @@ from .revote import Revoted, Voter
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)
+
+
+class BlockRows(NamedTuple):
+    """The drawn rows of a replayed block that were hits in their batch: in the store, here, or both."""
+
+    drawn: Drawn
+    rows: tuple[int, ...]
+    before: Bits
+    """For each of them, whether it was a hit in the store;"""
+    now: Bits
+    """and in the replay."""
 
 
 @dataclass
@@ -50,9 +65,20 @@ class Compared:
     false_hits: int | None = 0
     """Stored hits that the replay denies; None where the bitmaps were left out."""
     failed: int = 0
-    lost: int = 0
+    lost_copies: int = 0
     """Copies of estimation that could not be voted again."""
     error: str | None = None
+    drawn: Drawn | None = None
+    """Its rows that are to be voted alone, if independence was promised to be measured."""
+    waiting: dict[VoteBlock, BlockRows] = field(default_factory=dict)
+    """Of the replayed blocks, what has still to be voted alone."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """The drawn rows of the replayed blocks that are hits in their batch and not alone, by the block's first copy."""
+    rows_differ: int = 0
+    """Rows that vote otherwise alone than is stored."""
+    rows_tried: int = 0
+    rows_missed: int = 0
+    """Different drawn rows of the replayed blocks, and those of them that are known to be no hits alone."""
 
     @property
     def selected(self) -> bool:
@@ -63,7 +89,7 @@ class Compared:
     def drawn_votes(self) -> Votes:
         """Of all drawn blocks; copies that could not be voted again vote for nobody."""
         missing = self.claimed.label + 1 - len(self.votes.classes)
-        return Votes(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost)
+        return Votes(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
 
 
 @dataclass(frozen=True)
@@ -80,7 +106,7 @@ class Statement:
     struck: Confirmed
     """(ii) from all blocks, less those that may have escaped."""
     honest: Confirmed | None
-    """(iii) for an honest issuer with another machine; None where bitmaps were left out."""
+    """(iii) for an honest issuer with another machine; None where bitmaps were left out or independence is measured."""
     refuted: bool
     """The replayed votes prove that p is below the claimed p_lower."""
 
@@ -113,6 +139,8 @@ class Replay:
     """t: the most false hits that were seen in one block."""
     differ: int
     failed: int
+    rows: int | None
+    """How many rows were voted alone; None if independence was not promised to be measured."""
     same_machine: bool
     statements: tuple[Statement, ...]
     set_radii: tuple[float, ...]
@@ -144,6 +172,7 @@ class Replay:
             "one bad block is met with probability": str(detection(self.blocks, min(1, self.blocks), self.drawn)),
             "votes that differ, at least": self.differ,
             "blocks that failed": self.failed,
+            "rows voted alone": self.rows,
             "same kind of machine": self.same_machine,
             "what counts": counts_rule(self.full),
             "certificates": [statement.to_dict() for statement in self.statements],
@@ -171,19 +200,23 @@ def replay(
 ) -> Replay:
     """Draw blocks from one urn that holds those of all certificates with a label; vote again; compare; conclude.
 
-    The selection of each of these certificates is replayed in full. On the same kind of machine every difference is
-    a finding; on another one, only what the replayed votes refute.
+    The selection of each of these certificates is replayed in full. Where independence was promised to be measured, the
+    promised rows of the drawn blocks are voted again too, each alone. On the same kind of machine every difference is a
+    finding; on another one, only what the replayed votes refute.
 
-    Guarantee: as Theorems 1 to 5 of docs/audit.md, if their premises hold. The caller has handed over the content hash
+    Guarantee: as Theorems 1 to 6 of docs/audit.md, if their premises hold. The caller has handed over the content hash
     before this draws.
     """
     estimation = [block for block in head.blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
-    compared = {each.place: Compared(each) for each in claimed}
+    secret, promise = head.terms.secret, head.terms.promise
+    compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
     for outcome in voter(_tasks(head, claimed, estimation, numbers)):
         _compare(compared[outcome.task.place], _stored(db, outcome.task), outcome)
         progress(outcome.task.block.count)
     every = list(compared.values())
+    for outcome in voter(_rows_alone(every)):
+        _compare_rows(db, compared[outcome.task.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
@@ -203,6 +236,16 @@ def _tasks(
         yield Task(claimed[which].place, estimation[block])
 
 
+def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
+    """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
+    return [
+        Task(each.claimed.place, block, Again(each.claimed.label, waiting.rows))
+        for each in compared
+        for block, waiting in each.waiting.items()
+        if waiting.rows
+    ]
+
+
 def _stored(db: Database, task: Task) -> StoredVotes:
     (row,) = db.rows(
         f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = ? AND first = ?",
@@ -213,6 +256,7 @@ def _stored(db: Database, task: Task) -> StoredVotes:
 
 def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
     block, votes = outcome.task.block, outcome.votes
+    assert votes is None or isinstance(votes, BlockVotes)
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.error
     elif block.purpose == Purpose.SELECTION:
@@ -225,7 +269,7 @@ def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
 def _compare_hits(into: Compared, stored: StoredVotes, votes: BlockVotes | None) -> None:
     block, label = stored.block, into.claimed.label
     if votes is None:
-        into.hits[block.first], into.lost, into.false_hits = 0, into.lost + block.count, None
+        into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
         return
     into.hits[block.first] = _at(votes.counts, label)
     into.votes = _sum(into.votes, votes.counts)
@@ -236,7 +280,41 @@ def _compare_hits(into: Compared, stored: StoredVotes, votes: BlockVotes | None)
         before, now = hits_of(stored.hits, block.count), votes.labels == label
         by_bits = int((before ^ now).sum())
         into.false_hits = None if into.false_hits is None else into.false_hits + int((before & ~now).sum())
+        _await_rows(into, block, before, now)
     into.differ += max(by_counts, by_bits)
+
+
+def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> None:
+    """Note the drawn rows of a replayed block, to be voted alone."""
+    if into.drawn is None:
+        return
+    drawn = into.drawn.inside(block)
+    rows = drawn.among(before | now, block.first)
+    at = [row - block.first for row in rows]
+    into.waiting[block] = BlockRows(drawn, rows, before[at], now[at])
+    into.rows_tried += len(set(drawn.rows))
+
+
+def _compare_rows(db: Database, into: Compared, outcome: Revoted) -> None:
+    """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
+    block, kept = outcome.task.block, outcome.votes
+    assert not isinstance(kept, BlockVotes)
+    drawn, rows, before, now = into.waiting[block]
+    if kept is None:
+        into.failed, into.error = into.failed + 1, outcome.error
+        kept = np.zeros(len(rows), bool)
+    else:
+        stored = _stored_alone(db, into.claimed.place, block, int(before.sum()))
+        into.rows_differ += int((stored != kept[before]).sum())
+        into.rows_missed += int((~kept).sum())
+    hit = [row for row, is_hit in zip(rows, now, strict=True) if is_hit]
+    into.lost[block.first] = drawn.lost(hit, kept[now])
+
+
+def _stored_alone(db: Database, place: int, block: VoteBlock, count: int) -> Bits:
+    """Which of so many rows of a block are hits alone, by the store."""
+    packed = db.one("SELECT kept FROM alone WHERE place = ? AND first = ?", place, block.first)
+    return np.zeros(0, bool) if packed is None else hits_of(packed, count)
 
 
 def differing(stored: Counts, replayed: Counts) -> int:
@@ -268,6 +346,8 @@ def _differences(compared: Sequence[Compared]) -> Iterator[str]:
                 f"image {each.claimed.number}: at least {each.differ} stored votes are not what the model votes here, "
                 f"of selection and {each.votes.total} replayed copies"
             )
+        if each.rows_differ:
+            yield f"image {each.claimed.number}: {each.rows_differ} rows do not vote alone as is stored"
 
 
 def _refutations(found: Replay) -> Iterator[str]:
@@ -282,9 +362,18 @@ def _refutations(found: Replay) -> Iterator[str]:
 def _urn(db: Database, each: Compared) -> list[Block]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
     query = f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = 1 ORDER BY first"
-    rows = db.rows(query, each.claimed.place)
-    label, stored = each.claimed.label, [stored_votes(row) for row in rows]
-    return [Block(one.block.count, _at(one.counts, label), each.hits.get(one.block.first)) for one in stored]
+    return [_block(db, each, stored_votes(row)) for row in db.rows(query, each.claimed.place)]
+
+
+def _block(db: Database, each: Compared, stored: StoredVotes) -> Block:
+    block, replayed = stored.block, each.hits.get(stored.block.first)
+    hits = _at(stored.counts, each.claimed.label)
+    if each.drawn is None or stored.hits is None:
+        return Block(block.count, hits, replayed)
+    drawn = each.drawn.inside(block)
+    rows = drawn.among(hits_of(stored.hits, block.count), block.first)
+    lost = drawn.lost(rows, _stored_alone(db, each.claimed.place, block, len(rows)))
+    return Block(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
 
 
 def _concluded(
@@ -304,8 +393,11 @@ def _concluded(
         beta=beta,
         escaped=escaped,
         excess=excess,
-        differ=sum(each.differ for each in compared),
+        differ=sum(each.differ + each.rows_differ for each in compared),
         failed=sum(each.failed for each in compared),
+        rows=None
+        if promised.again is None
+        else sum(len(task.again.rows) for task in _rows_alone(compared) if task.again),
         same_machine=same,
         statements=statements,
         set_radii=tuple(found.radius for found in together),
@@ -325,19 +417,26 @@ def _statement(
 ) -> Statement:
     votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
     honest = None
-    if each.false_hits is not None:
+    if each.false_hits is not None and promised.again is None:
         honest = with_mismatches(stored, each.false_hits, each.votes.total, promised)
-    alone = from_replayed(each.claimed.label, votes, promised, each.selected)
-    refuted = _refuted(each, level)
-    return Statement(each.claimed, votes.total, each.differ, each.failed, each.selected, alone, struck, honest, refuted)
+    drawn = [block for block in blocks if block.replayed is not None]
+    lost = Lost(sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn))
+    alone = from_replayed(each.claimed.label, votes, promised, each.selected, lost)
+    differ, refuted = each.differ + each.rows_differ, _refuted(each, level)
+    return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
 
 
 def _refuted(each: Compared, level: Fraction) -> bool:
     """Whether the claimed p_lower is above the upper bound, at this level, that the replayed votes allow.
 
+    If independence is measured, p is that of rows alone: different rows, of which those that were no hits in their
+    batch count as hits.
+
     Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most `level`.
     """
     hits, copies = _at(each.votes, each.claimed.label), each.votes.total
+    if each.drawn is not None:
+        hits, copies = each.rows_tried - each.rows_missed, each.rows_tried
     return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, level)
 
 

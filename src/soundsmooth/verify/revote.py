@@ -1,4 +1,4 @@
-"""Vote again: the promised model, on the promised noise, in the promised batches, block by block."""
+"""Vote again: the promised model, on the promised noise, in the promised batches, block by block; and rows alone."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -7,6 +7,7 @@ from ..certify import blocks
 from ..runs import voter
 from ..runs.blocks import BlockVotes
 from ..runs.engine import Run
+from ..runs.measured import Bits
 from ..runs.threads import image_at
 from ..runs.voter import Task
 
@@ -15,7 +16,7 @@ class Revoted(NamedTuple):
     """What came of it: the votes, or the error of the last attempt."""
 
     task: Task
-    votes: BlockVotes | None
+    votes: BlockVotes | Bits | None
     error: str | None
 
 

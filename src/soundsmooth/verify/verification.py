@@ -278,6 +278,7 @@ def _add_replay(result: Verification, found: Replay | None) -> None:
         result.check(Check("replay", None, text))
         return
     amount = f"{found.drawn} of {found.blocks} blocks and every selection voted again"
+    amount += "" if found.rows is None else f", and {found.rows} rows alone"
     differ = f"at least {found.differ} votes differ" if found.differ else "no difference"
     if found.full:
         result.checks.append(Check("replay", not result.findings, f"{amount}, {differ}: a full verification"))

@@ -1,0 +1,154 @@
+"""Runs whose independence is measured: kept, killed, continued and shared, they end as the same run without a store."""
+
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import crowds
+import soundsmooth as ss
+from runs.test_crew import SECRET, FakeCrew, elsewhere, inputs, small
+from soundsmooth.certificate import Certificate
+from soundsmooth.models.alone import Alone
+from soundsmooth.recipe import SmootherRecipe
+from soundsmooth.runs.claims import Pace
+from soundsmooth.runs.crew import Muster
+from soundsmooth.runs.engine import Run, certify_inputs, run_of
+from soundsmooth.runs.export import export
+from soundsmooth.runs.processes import Processes
+from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.store import Failure, Store, terms_at
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
+
+MEASURED = {"batch_size": 10, "threads": 1, "independence": "measured", "again": 80}
+
+
+def here(scores: object = crowds.brightness, noise: str = "fresh") -> Run:
+    return run_of(ss.Smoother(scores, "0.5", **MEASURED).smoothing, inputs(3), small(noise), SECRET)
+
+
+def plain(certificate: Certificate) -> Certificate:
+    return replace(certificate, seconds=0.0, environment={})
+
+
+def without_store(run: Run) -> list[Certificate]:
+    return [plain(each) for each in certify_inputs(run.smoothing, run.inputs, run.settings, run.secret)]
+
+
+def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:
+    with Store.read(path) as store:
+        assert not list(store.findings())
+        return [plain(each) for each in store.certificates()], list(
+            store.db.rows("SELECT place, first, kept FROM alone")
+        )
+
+
+@pytest.mark.parametrize("noise", ["fresh", "shared"])
+def test_certificates_are_those_of_the_same_run_without_a_store(tmp_path: Path, noise: str) -> None:
+    """For a model that sees its batches: rows are lost, and the same ones."""
+    run = here(crowds.Evader(0), noise)
+    with open_store(tmp_path / "run.db", run) as store:
+        issued = [plain(each) for each in certify_into(store, run)]
+    expected = without_store(here(crowds.Evader(0), noise))
+    assert issued == stored(tmp_path / "run.db")[0] == expected
+    assert all(each.measured.rows == 80 for each in issued)
+    assert any(each.measured.lost > 5 for each in issued)
+    export_path = tmp_path / "run.jsonl"
+    with Store.read(tmp_path / "run.db") as store:
+        export(store, export_path)
+    lines = export_path.read_text(encoding="utf-8").splitlines()
+    assert [plain(Certificate.from_json(line)) for line in lines] == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
+    """Killed after every tenth commit, and another run in the middle of what it writes about rows.
+
+    Where no commit was cut off, each row is voted alone exactly once, beside one that is tried out in each life (save
+    for a last one that finds nothing to do).
+    """
+    from runs.test_interruption import disturb
+
+    lives, tried, doubtful = disturb("rows", tmp_path / "run.db", "fresh", 10)
+    assert lives > 8
+    assert lives - 1 <= tried - doubtful <= lives
+    (cut,) = disturb("cut", tmp_path / "cut.db", "fresh", 30)
+    assert cut > 3
+    disturb("rows", tmp_path / "quiet.db", "fresh", 10_000)
+    assert stored(tmp_path / "run.db") == stored(tmp_path / "quiet.db") == stored(tmp_path / "cut.db")
+
+
+@pytest.mark.parametrize("crew", [FakeCrew(), FakeCrew(deaths=0.05), Processes(2)], ids=["fake", "deadly", "processes"])
+def test_other_processes_vote_on_rows_as_well(tmp_path: Path, crew: object) -> None:
+    muster = Muster.of(crew, SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED), inputs(3), small())
+    issued = elsewhere(tmp_path / "far.db", muster)
+    assert sorted((plain(each) for each in issued), key=lambda each: each.index) == without_store(here())
+
+
+def test_a_look_ahead_leaves_rows_for_another_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where votes come back when the last image has been handed out. Nobody waits for others then."""
+    from soundsmooth.runs import voter
+
+    def never(seconds: float) -> None:
+        raise AssertionError("it waits for nobody")
+
+    monkeypatch.setattr(voter, "look_ahead", lambda worker: 4)
+    run = here()
+    with open_store(tmp_path / "run.db", run) as store:
+        assert len(list(certify_into(store, run, pace=Pace(sleep=never)))) == 3
+    assert stored(tmp_path / "run.db")[0] == without_store(here())
+
+
+def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="leave out --no-votes"):
+        open_store(tmp_path / "run.db", here(), votes=False)
+    assert terms_at(tmp_path / "run.db") is None
+    run = here(crowds.NotAlone())
+    with open_store(tmp_path / "run.db", run) as store:
+        with pytest.raises(ValueError, match="cannot vote on one row alone"):
+            list(certify_into(store, run))
+        assert not store.copies_voted()
+    far = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
+    with pytest.raises(ValueError, match='not with "batchwise"'):
+        Muster.of(FakeCrew(), far, inputs(3), small("batchwise"))
+
+
+def test_a_process_that_dies_over_a_row_is_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second question to the fresh process goes wrong; a new one is asked the same, and the result is the same."""
+    ask, count = Alone._ask, [0]
+
+    def dies_once(alone: Alone, rows: object) -> object:
+        count[0] += 1
+        if count[0] == 3:
+            alone._process.kill()
+        return ask(alone, rows)
+
+    monkeypatch.setattr(Alone, "_ask", dies_once)
+    run = here()
+    with open_store(tmp_path / "run.db", run) as store:
+        issued = list(certify_into(store, run))
+        assert not any(isinstance(each, Failure) for each in issued)
+        assert store.db.one("SELECT SUM(attempts) FROM images") == 1
+    monkeypatch.undo()
+    assert stored(tmp_path / "run.db")[0] == without_store(here())
+
+
+def test_the_first_stored_result_wins(tmp_path: Path) -> None:
+    run = here()
+    with open_store(tmp_path / "run.db", run) as store:
+        list(certify_into(store, run))
+    with closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        place, first, kept = db.execute("SELECT place, first, kept FROM alone LIMIT 1").fetchone()
+    with open_store(tmp_path / "run.db", run) as store:
+        block = next(each for each in store.all_blocks if each.purpose == 1 and each.first == first)
+        assert not store.add_alone(place, block, kept, 0.0, {})
+        assert not list(store.findings())
+        assert not store.add_alone(place, block, b"another", 0.0, {})
+        ((_, text),) = store.findings()
+        assert "voted alone twice" in text
+        assert store.alone(place)[first] == kept
