@@ -10,6 +10,7 @@ Both have the same digest. The reader of safetensors is written out, so that tor
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ SIGMAS = ("0.12", "0.25", "0.50", "1.00")
 DTYPES = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "I64": torch.int64}
 
 
-def weights_file(sigma: str, folder: Path = WEIGHTS) -> Path:
+def weights_file(sigma: str | Fraction, folder: Path = WEIGHTS) -> Path:
     """The weights that were trained under noise of this σ."""
-    return folder / f"resnet110_sigma{float(sigma):.2f}.safetensors"
+    return folder / f"resnet110_sigma{float(Fraction(sigma)):.2f}.safetensors"
 
 
 def network(weights: Path, classes: int = 10) -> torch.nn.Module:
