@@ -6,24 +6,22 @@ import math
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
-import torch
-from safetensors.torch import load_file, save_file
-
-FOLDER = Path(__file__).parents[2] / "experiments" / "cifar10"
-sys.path.insert(0, str(FOLDER))
 import certify
 import compare
 import networks
+import numpy as np
+import pytest
 import replay
 import table
+import torch
 from compare import Pair, Results
+from safetensors.torch import load_file, save_file
 
 from soundsmooth.bench.networks import resnet110
 from soundsmooth.exact import clopper_pearson_below, radius_below
@@ -35,6 +33,7 @@ from soundsmooth.runs.engine import run_of
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 
+FOLDER = Path(certify.__file__).parent
 ALPHA = Fraction(1, 1000)
 
 
@@ -108,8 +107,14 @@ def images_of(asked: argparse.Namespace) -> Inputs:
 
 def ticking(laps: int) -> certify.Clock:
     """A clock that is over after so many images: nothing takes time but images, one second each."""
+    counted = iter(range(1, 1000))
     clock = certify.Clock(seconds=float(laps), now=lambda: 0.0)
-    clock.lap = lambda: setattr(clock, "now", lambda at=clock.now() + 1: at)  # type: ignore[method-assign]
+
+    def lap() -> None:
+        now = float(next(counted))
+        clock.now = lambda: now
+
+    clock.lap = lap  # type: ignore[method-assign]
     return clock
 
 
@@ -252,7 +257,7 @@ def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path
 
 
 def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) -> None:
-    """A seventh of all votes moved to the true class: far beyond noise, whatever the draws were."""
+    """Every vote of the standard run moved to the true class, which in the sound run gets about half of them."""
     certify.certify(asked, "0.25", images_of(asked), certify.Clock())
     path = asked.out / "standard_sigma0.25_n200.jsonl"
     head, rows = certify.read_standard(path)
@@ -264,7 +269,7 @@ def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) ->
     sound = asked.out / "sound_sigma0.25_n200.db"
     with Store.read(sound) as store:
         missed = 1200 - sum(c.estimation.classes[c.truth] for c in store.certificates() if c.truth is not None)
-    assert missed > 100  # of 1200; the network is undecided, by its fixed weights (the mean is 600)
+    assert missed > 400  # of 1200; 618 in the mean with a deviation of 16, so 13 deviations away
     path.write_text("".join(json.dumps(each) + "\n" for each in (head, *rows)))
     found = table.summary([table.both(sound)])
     assert not found["families"]["votes"]["explained"]
@@ -343,15 +348,22 @@ def binomial(hits: int, n: int, p: Fraction) -> Fraction:
     return math.comb(n, hits) * p**hits * (1 - p) ** (n - hits)
 
 
-@pytest.mark.parametrize("name", ["cell", "votes", "image"])
+TESTS: dict[str, Callable[[Pair], compare.Test]] = {
+    "cell": lambda pair: compare.cell(pair, 3),
+    "votes": compare.votes,
+    "image": lambda pair: compare.image(pair, 0),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
 def test_false_alarms_are_as_rare_as_stated(name: str) -> None:
     """Exactly, over all outcomes of two images with p = 0.7 and 0.45, whose selections find the class with 0.8, 0.4."""
-    n, least, seen = 4, 3, {}
+    n = 4
+    seen: dict[float, float] = {}
     for hits in product(range(n + 1), repeat=4):
         for chosen in product((True, False), repeat=4) if name == "cell" else [(True,) * 4]:
             pair = Pair(n, results(list(hits[:2]), list(chosen[:2])), results(list(hits[2:]), list(chosen[2:])))
-            test = {"cell": lambda: compare.cell(pair, least), "votes": lambda: compare.votes(pair),
-                    "image": lambda: compare.image(pair, 0)}[name]()  # fmt: skip
+            test = TESTS[name](pair)
             weight = Fraction(1)
             for h, p in zip(hits, (Fraction(7, 10), Fraction(9, 20)) * 2, strict=True):
                 weight *= binomial(h, n, p)
