@@ -14,7 +14,6 @@ from typing import Any
 
 import certify
 import compare
-import lipschitz
 import networks
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ import torch
 from compare import Pair, Results
 from safetensors.torch import load_file, save_file
 
-from soundsmooth.bench.networks import Normalize, Residual, resnet110
+from soundsmooth.bench.networks import resnet110
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.grid import IMAGES
 from soundsmooth.models import model_of
@@ -435,30 +434,10 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
 
 
-# The Lipschitz bound
-
-
-def test_norms_of_layers_are_found() -> None:
-    torch.manual_seed(0)
-    linear = torch.nn.Linear(20, 7)
-    exact = float(torch.linalg.matrix_norm(linear.weight.detach(), 2))
-    assert lipschitz.norm(linear, torch.Size((1, 20))) == pytest.approx(exact, rel=0.01)
-    pool = torch.nn.AdaptiveAvgPool2d(1)
-    assert lipschitz.norm(pool, torch.Size((1, 3, 8, 8))) == pytest.approx(1 / 8)
-    normalize = Normalize((0.5, 0.5, 0.5), (0.2, 0.25, 0.5))
-    assert lipschitz.norm(normalize, torch.Size((1, 3, 4, 4))) == pytest.approx(5, rel=0.01)
-
-
-def test_bounds_multiply_along_layers_and_add_over_branches() -> None:
-    double = torch.nn.Linear(3, 3, bias=False)
-    with torch.no_grad():
-        double.weight.copy_(2 * torch.eye(3))
-    block = Residual(torch.nn.Sequential(double, torch.nn.ReLU(), double), 3, 3, 1)  # 2 · 2, and 1 for the shortcut
-    assert lipschitz.exponent(torch.nn.Sequential(double, block), (3,)) == pytest.approx(math.log10(10))
-
-
 def test_the_page_has_a_place_for_everything_that_is_written_into_it() -> None:
     page = (FOLDER.parents[1] / "docs" / "paper.md").read_text(encoding="utf-8")
-    for begin, end in ((table.BEGIN, table.END), (lipschitz.BEGIN, lipschitz.END)):
+    for name in ("cifar10", "timing", "proposition", "alternatives", "positions"):
+        begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
         assert page.count(begin) == page.count(end) == 1
         assert page.index(begin) < page.index(end)
+    assert f"{table.BEGIN} {table.END}" == "<!-- cifar10 begin --> <!-- cifar10 end -->"
