@@ -1,8 +1,10 @@
-"""Write the tables of docs/gallery.md from a run of the gallery.
+"""Write the tables of docs/gallery.md and docs/paper.md from a run of the gallery.
 
 soundsmooth break --json > run.jsonl
 soundsmooth break --numbers > numbers.md
-python experiments/gallery/table.py run.jsonl numbers.md docs/gallery.md
+python experiments/gallery/table.py run.jsonl numbers.md docs/gallery.md docs/paper.md
+
+A page gets the tables that it has marks for.
 """
 
 import json
@@ -35,16 +37,20 @@ def cell(trials: list[dict[str, Any]]) -> str:
 
 def insert(text: str, name: str, table: str) -> str:
     begin, end = BEGIN.format(name=name), END.format(name=name)
+    if begin not in text:
+        return text
     head, tail = text.split(begin)[0], text.split(end)[1]
     return f"{head}{begin}\n\n{table}\n\n{end}{tail}"
 
 
 def main() -> None:
-    run, numbers, page = map(Path, sys.argv[1:])
+    run, numbers, *pages = map(Path, sys.argv[1:])
     trials = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
-    text = insert(page.read_text(encoding="utf-8"), "verdicts", verdicts(trials))
-    text = insert(text, "numbers", numbers.read_text(encoding="utf-8").strip())
-    page.write_text(text, encoding="utf-8")
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        if trials:  # an empty file: the verdicts stay as they are
+            text = insert(text, "verdicts", verdicts(trials))
+        page.write_text(insert(text, "numbers", numbers.read_text(encoding="utf-8").strip()), encoding="utf-8")
 
 
 if __name__ == "__main__":

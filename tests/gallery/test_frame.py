@@ -143,6 +143,8 @@ def test_the_papers_numbers_are_all_judged() -> None:
         "copies kept by a guard band, ImageNet, float32",
         "overlap for a ≥ 5/255, double precision, worst level 255",
         "overlap for a ≥ 5/255, half precision, worst level 255",
+        "failure at one position",
+        "√(3072 / 2000²)",
     }
     table = markdown(iter(numbers))
     assert table.count("\n") == len(numbers) + 1
@@ -150,6 +152,7 @@ def test_the_papers_numbers_are_all_judged() -> None:
     assert by_name["hits of 100 000 for radius 3"].ours == "99900"
     assert by_name["copies for radius 3, all votes right"].ours == "5114"
     assert by_name["radius of G_a, σ = 1"].ours == "3.811456"
+    assert by_name["failure at one position"].ours == "4334 / 2⁶⁴"
 
 
 def test_listing1_at_a_smaller_n() -> None:

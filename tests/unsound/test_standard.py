@@ -153,7 +153,7 @@ def half_each(x: Any) -> Any:
 def test_an_even_vote_is_an_abstention() -> None:
     smooth = UnsoundStandard(half_each, 2, 1, seed=11)
     result = smooth.certify(0.0, n=1000)
-    assert result == UnsoundResult(None, 0.0, clopper_pearson_below(500, 1000, ALPHA), (500, 500))
+    assert result == UnsoundResult(None, 0.0, clopper_pearson_below(500, 1000, ALPHA), (500, 500), (50, 50))
     assert smooth.predict(0.0, 1000) is None
     assert UnsoundStandard(lambda x: one_hot(np.ones(len(x), bool)), 2, 1).predict(0.0, 11) == 1
     assert UnsoundStandard(lambda x: one_hot(np.ones(len(x), bool)), 2, 1).predict(0.0, 10) is None  # 2/2¹⁰ > 0.001

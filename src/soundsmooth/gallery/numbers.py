@@ -11,7 +11,8 @@ from ..certificate import raised, truncated
 from ..exact import clopper_pearson_below, hoeffding_below, radius_below
 from ..noise import law
 from ..report import decimal_below
-from ..unsound import UnsoundStandard
+from ..unsound import UnsoundStandard, failure_odds
+from ..unsound.failures import PAPER_SIGMAS
 from .certifiers import Array, values
 from .entries.image import brighter, enough_ink, reachable_from_any
 from .entries.listing1 import reachable_from
@@ -40,6 +41,8 @@ def paper_numbers(n: int = 1_000_000) -> Iterator[Number]:
     yield from _image()
     yield from _proposition()
     yield from _revisions(n)
+    yield from _sampling()
+    yield from _quantization()
 
 
 def _listing1(n: int) -> Iterator[Number]:
@@ -188,6 +191,31 @@ def _guard(loss: Loss) -> str:
     if loss.precision == "float16":
         return _judged(loss.kept < 0.5)
     return "reproduced" if loss.kept >= float(loss.paper) else "contradicted: a guard that covers the rounding is wider"
+
+
+def _sampling() -> Iterator[Number]:
+    """Section 5.2.1 at 64 bits: how often Algorithm 2 (mended) has to give up, over the paper's σ, at k = 7.5 · 255."""
+    odds = [failure_odds(sigma) for sigma in PAPER_SIGMAS]
+    worst = max(odds, key=lambda each: each.per_position)
+    holds = worst.per_position <= worst.paper_per_position
+    why = "reproduced" if holds else "contradicted: N_D^{k+255} has 2(k + 255) breaking points, not 2k + 255"
+    yield Number("Section 5.2.1", "failure at one position", "≤ 2¹² / 2⁶⁴", f"{worst.ambiguous} / 2⁶⁴", why)
+    right = 1 - max(each.anywhere[1] for each in odds)
+    what = "no failure in 100 000 × 3 × 224 × 224"
+    judged = _judged(right > Fraction("0.999996"))
+    yield Number("Section 5.2.1", what, "> 0.999996", f"≥ {decimal_below(right, 8)}", judged)
+
+
+def _quantization() -> Iterator[Number]:
+    """Appendix E: other grids, and inputs that are rounded to one."""
+    more = math.lcm(255, 256) // 255
+    yield Number(
+        "Appendix E", "integrals for a grid of 1/256, times those for 1/255", "256", str(more), _judged(more == 256)
+    )
+    distance = math.sqrt(3072) / 2000
+    yield Number(
+        "Appendix E", "√(3072 / 2000²)", "0.055", f"{distance:.4f}", f"{_rounded(distance, '0.055')}: arithmetic"
+    )
 
 
 def markdown(numbers: Iterator[Number]) -> str:

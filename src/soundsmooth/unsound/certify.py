@@ -47,6 +47,8 @@ class UnsoundResult:
     """The confidence bound for the class found in selection."""
     counts: tuple[int, ...]
     """The votes of the estimation, class by class; a copy whose noise failed is in none of them."""
+    selection: tuple[int, ...]
+    """The same of the selection: the top class is the one that p_lower is about."""
 
 
 class UnsoundSmooth(ABC):
@@ -85,10 +87,10 @@ class UnsoundSmooth(ABC):
         guess = int(counts0.argmax())
         counts = self.sample_under_noise(x, n, batch_size)
         p = LOWER_CONF_BOUND[bound](int(counts[guess]), n, level)
-        votes = tuple(int(count) for count in counts)
+        votes, votes0 = (tuple(int(count) for count in each) for each in (counts, counts0))
         if p > 0.5:
-            return UnsoundResult(guess, radius_below(p, self.sigma), p, votes)
-        return UnsoundResult(None, 0.0, p, votes)
+            return UnsoundResult(guess, radius_below(p, self.sigma), p, votes, votes0)
+        return UnsoundResult(None, 0.0, p, votes, votes0)
 
     def predict(self, x: Any, n: int = 1000, alpha: Rational = "0.001", batch_size: int = 1000) -> int | None:
         """The field's Predict: the class with the most votes if a binomial test can tell the top two apart."""

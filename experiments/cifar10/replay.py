@@ -1,0 +1,69 @@
+"""Audit the stored runs as `soundsmooth verify` does, some blocks voted again, where there is no more than torch.
+
+    python experiments/cifar10/replay.py DATA.npz RUNS --replay 2%       # RUNS: a folder, or .db files
+    python experiments/cifar10/replay.py DATA.npz RUNS                   # no vote is repeated
+
+Prints a line for each run, and ends with code 1 if anything is refuted. Without a replay no network is loaded.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import networks
+import torch
+
+from soundsmooth.promise import Promise
+from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.engine import Smoothing
+from soundsmooth.verify import Given, Verification, verify
+from soundsmooth.verify.promised import promised_smoothing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--replay", help="2%%, all, or a number of blocks")
+    parser.add_argument("--layout", default="nhwc-to-nchw")
+    parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--weights", type=Path, default=networks.WEIGHTS)
+    asked = parser.parse_args()
+    paths = [path for each in asked.runs for path in (sorted(each.glob("*.db")) if each.is_dir() else [each])]
+    found = [audit(path, asked) for path in paths]
+    sys.exit(1 if any(found) or not found else 0)
+
+
+def audit(path: Path, asked: argparse.Namespace) -> bool:
+    """Whether something in the run is refuted."""
+
+    def model(promise: Promise) -> Smoothing:
+        module = networks.network(networks.weights_file(promise.values["sigma"], asked.weights))
+        return promised_smoothing(module, promise, {"device": asked.device})
+
+    given = Given(model if asked.replay else None, lambda grid: read_npz(asked.data, grid, asked.layout), asked.replay)
+    result = verify(path, given=given)
+    print(json.dumps(summary(path, result), ensure_ascii=False), flush=True)
+    return result.refuted
+
+
+def summary(path: Path, result: Verification) -> dict[str, Any]:
+    """The run's name, its content, what was found, and what was voted again."""
+    assert result.promise is not None
+    checks = {check.name: check.text for check in result.checks if check.passed}
+    return {
+        "run": path.name,
+        "refuted": result.refuted,
+        "findings": list(result.findings.texts),
+        "content": result.content,
+        "commitment": result.promise.commitment,
+        "arithmetic": checks.get("arithmetic"),
+        "replay": checks.get("replay"),
+        "machine": checks.get("machine"),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Compare the stored runs, sound against standard: docs/data/cifar10.json, and the tables of docs/paper.md.
+
+    python experiments/cifar10/table.py experiments/cifar10/runs docs/data/cifar10.json docs/paper.md
+
+For each σ and n the folder holds what `certify.py` wrote. Only what lies between the marks in the page is replaced; no
+number there is typed by hand. How differences are judged: `compare.py`. Ends with code 1 if one is beyond noise.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from compare import Pair, Results, Test, cell, detectable, estimates, holm, image, least_hits, mean_radius, votes
+from compare import borderline as borderline_images
+
+from soundsmooth.report import decimal_below
+from soundsmooth.runs.store import Store
+
+BEGIN, END = "<!-- cifar10 begin -->", "<!-- cifar10 end -->"
+RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
+KINDS = ("cells", "mean radii", "votes", "images")
+#: If sound and standard smoothing were the same, anything would be reported with at most this probability,
+FALSE_ALARM = 0.01
+#: of which each kind of test has its share.
+LEVEL = FALSE_ALARM / len(KINDS)
+#: The power is computed against p being larger by this on borderline images in the standard run.
+SHIFT = 0.01
+SHARED = ("sigma", "n0", "n", "alpha", "bound", "batch", "model", "precision", "device", "inputs")
+
+
+@dataclass(frozen=True)
+class Row:
+    """An image in one run."""
+
+    truth: int
+    label: int | None
+    radius: float
+    selection: Sequence[int]
+    estimation: Sequence[int]
+
+    @property
+    def certified(self) -> float:
+        return self.radius if self.label == self.truth else 0.0
+
+
+@dataclass(frozen=True)
+class Both:
+    """The two runs with one σ and n, on the images that are finished in both."""
+
+    terms: dict[str, Any]
+    promised: int
+    commitment: str
+    findings: int
+    indices: list[int]
+    pair: Pair
+
+    @property
+    def sigma(self) -> Fraction:
+        return Fraction(self.terms["sigma"])
+
+    def least(self, radius: Fraction) -> int:
+        return least_hits(radius, self.pair.n, self.sigma, Fraction(self.terms["alpha"]))
+
+
+def main(runs: Path, data: Path, page: Path) -> None:
+    found = summary([both(path) for path in sorted(runs.glob("sound_*.db"))])
+    data.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{tables(found)}\n{END}{after}", encoding="utf-8")
+    sys.exit(0 if all(family["explained"] for family in found["families"].values()) else 1)
+
+
+def both(path: Path) -> Both:
+    """The sound run in the file, and the standard one beside it; a ValueError if they are not of the same task."""
+    with Store.read(path) as store:
+        terms, progress = store.terms, store.progress()
+        rows = {c.index: Row(c.truth, c.label, c.radius, c.selection.classes, c.estimation.classes)
+                for c in store.certificates() if c.truth is not None}  # fmt: skip
+    head, others = read_standard(path.with_name(path.name.replace("sound_", "standard_")).with_suffix(".jsonl"))
+    promised = terms.promise.values
+    differ = [name for name in SHARED if str(head[name]) != promised[name]]
+    if differ:
+        raise ValueError(f"{path.name}: sound and standard differ in {', '.join(differ)}")
+    indices = sorted(rows.keys() & others.keys())
+    n, shared = int(promised["n"]), {name: promised[name] for name in SHARED}
+    pair = Pair(n, _results(rows, indices), _results(others, indices))
+    found = Both(shared, progress.images, terms.promise.commitment, progress.findings, indices, pair)
+    _check(found)
+    return found
+
+
+def read_standard(path: Path) -> tuple[dict[str, Any], dict[int, Row]]:
+    """What the standard procedure ran with, and its rows by the images' numbers; all lines must be whole."""
+    head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    names = ("truth", "label", "radius", "selection", "estimation")
+    return head, {line["index"]: Row(*(line[name] for name in names)) for line in lines}
+
+
+def _results(rows: dict[int, Row], indices: Iterable[int]) -> Results:
+    chosen = [rows[i] for i in indices]
+    return Results(
+        np.array([int(np.argmax(row.selection)) == row.truth for row in chosen], bool),
+        np.array([row.estimation[row.truth] for row in chosen], np.int64),
+        np.array([row.certified for row in chosen], float),
+    )
+
+
+def _check(found: Both) -> None:
+    """What the counts say is certified is what the runs say is certified, at every radius."""
+    for radius in RADII:
+        least = found.least(radius)
+        for results in (found.pair.sound, found.pair.standard):
+            stated = np.array([Fraction(r) > radius for r in results.radius], bool)
+            if not np.array_equal(results.certified(least), stated):
+                raise ValueError(f"radii do not follow from the counts at σ = {found.sigma}, radius {radius}")
+
+
+def summary(runs: Sequence[Both]) -> dict[str, Any]:
+    """Everything that is in the tables, as JSON can hold it."""
+    if not runs:
+        raise ValueError("there are no runs")
+    runs = sorted(runs, key=lambda each: (each.pair.n, each.sigma))
+    cells = sum(each.least(radius) <= each.pair.n for each in runs for radius in RADII)
+    rows = [_run(each, LEVEL / cells, LEVEL / len(runs)) for each in runs]
+    tests: dict[str, list[tuple[str, float]]] = {kind: [] for kind in KINDS}
+    for each, row in zip(runs, rows, strict=True):
+        name = f"σ = {row['sigma']}, n = {row['n']}"
+        tests["cells"] += [(f"{name}, radius {c['radius']:g}", c["p"]) for c in row["cells"] if c["possible"]]
+        tests["mean radii"].append((name, row["mean radius"]["p"]))
+        tests["votes"].append((name, row["votes"]["p"]))
+        tests["images"] += [(f"{name}, image {i}", image(each.pair, k).p) for k, i in enumerate(each.indices)]
+    families = {kind: _family(named) for kind, named in tests.items()}
+    return {"false alarm": FALSE_ALARM, "level": LEVEL, "shift": SHIFT, "families": families, "runs": rows}
+
+
+def _family(named: list[tuple[str, float]]) -> dict[str, Any]:
+    """All tests of a kind, corrected for their number."""
+    ps = [p for _, p in named]
+    adjusted = holm(ps)
+    beyond = [name for (name, _), p in zip(named, adjusted, strict=True) if p <= LEVEL]
+    return {
+        "tests": len(ps),
+        "smallest p": min(ps),
+        "of": named[ps.index(min(ps))][0],
+        "adjusted": min(adjusted),
+        "at most 0.05": sum(p <= 0.05 for p in ps),
+        "beyond noise": beyond,
+        "explained": not beyond,
+    }
+
+
+def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
+    pair = each.pair
+    return {
+        "sigma": decimal_below(each.sigma, 2),
+        "n": pair.n,
+        "images": pair.images,
+        "promised": each.promised,
+        "commitment": each.commitment,
+        "findings": each.findings,
+        **{name: each.terms[name] for name in ("alpha", "n0", "batch", "model", "precision", "device", "inputs")},
+        "borderline": int(borderline_images(estimates(pair)).sum()),
+        "cells": [_cell(each, radius, cell_level) for radius in RADII],
+        "mean radius": {
+            "sound": float(pair.sound.radius.mean()),
+            "standard": float(pair.standard.radius.mean()),
+            **asdict(mean_radius(pair)),
+        },
+        "votes": {**asdict(votes(pair, SHIFT, votes_level)), "detectable": detectable(pair, votes_level)},
+    }
+
+
+def _cell(each: Both, radius: Fraction, level: float) -> dict[str, Any]:
+    pair, least = each.pair, each.least(radius)
+    found = cell(pair, least, SHIFT, level) if least <= pair.n else Test(0, 0.0, 1.0, 0.0)
+    return {
+        "radius": float(radius),
+        "possible": least <= pair.n,
+        "sound": int(pair.sound.certified(least).sum()),
+        "standard": int(pair.standard.certified(least).sum()),
+        **asdict(found),
+    }
+
+
+def tables(found: dict[str, Any]) -> str:
+    """The text between the marks."""
+    sizes = sorted({row["n"] for row in found["runs"]})
+    parts = [part for n in sizes for part in _size([row for row in found["runs"] if row["n"] == n])]
+    return "\n\n".join(["", *parts, _judgement(found), _power(found), _commitments(found["runs"]), ""])
+
+
+def _size(rows: list[dict[str, Any]]) -> list[str]:
+    n, first = rows[0]["n"], rows[0]
+    how = f"{first['device']}, {first['precision']}, batches of {first['batch']}"
+    counts = ", ".join(f"{row['images']} of {row['promised']}" for row in rows)
+    whole = all(row["images"] == row["promised"] for row in rows)
+    images = f"{first['images']} images" if whole else f"images finished in both runs: {counts}"
+    radii = [f"{c['radius']:g}" for c in first["cells"]]
+    accuracies = [_accuracies(row, kind) for row in rows for kind in ("sound", "standard")]
+    differences = [[f"σ = {row['sigma']}", *map(_difference, row["cells"]), _mean_radius(row)] for row in rows]
+    return [
+        f"**n = {n}** ({images}; n₀ = {first['n0']}, α = {first['alpha']}; {how})",
+        table(["certified accuracy at radius", *radii, "ACR"], accuracies),
+        "Images more (+) or fewer (−) with sound than with standard smoothing, ± the standard deviation that "
+        "independent noise gives this difference, and its two-sided p:",
+        table(["sound − standard", *radii, "ACR"], differences),
+    ]
+
+
+def _accuracies(row: dict[str, Any], kind: str) -> list[str]:
+    shares = [decimal_below(Fraction(c[kind], row["images"])) for c in row["cells"]]
+    return [f"σ = {row['sigma']}, {kind}", *shares, decimal_below(Fraction(row["mean radius"][kind]), 4)]
+
+
+def _difference(found: dict[str, Any]) -> str:
+    if found["deviation"] == 0:
+        return "0"
+    return f"{found['difference']:+d} ± {found['deviation']:.1f} ({found['p']:.2g})"
+
+
+def _mean_radius(row: dict[str, Any]) -> str:
+    found = row["mean radius"]
+    return f"{found['difference']:+.5f} ± {found['deviation']:.5f} ({found['p']:.2g})"
+
+
+def _judgement(found: dict[str, Any]) -> str:
+    rows = []
+    for kind, family in found["families"].items():
+        beyond = ", ".join(family["beyond noise"]) or "none"
+        smallest = f"{family['smallest p']:.2g} ({family['of']})"
+        rows.append([kind, f"{family['tests']}", f"{family['at most 0.05']}", smallest,
+                     f"{family['adjusted']:.2g}", beyond])  # fmt: skip
+    head = ["tests", "how many", "with p ≤ 0.05", "smallest p", "corrected (Holm)", "beyond noise"]
+    return (
+        f"{table(head, rows)}\n\n*Beyond noise* is a corrected p of at most {found['level']:g}. If the two procedures "
+        "smoothed the same classifier, any of these tests would report something with probability at most "
+        f"{found['false alarm']:g}."
+    )
+
+
+def _power(found: dict[str, Any]) -> str:
+    head = ["run", "borderline images", "all votes, sound − standard", "power of votes",
+            "shift found with power 0.99", "best power of a cell"]  # fmt: skip
+    return (
+        "What the tests would find: the probability that a shift of p by "
+        f"{found['shift']:g} on borderline images (p between 0.05 and 0.95) is reported, after the correction; and the "
+        f"least shift that the votes show with probability 0.99.\n\n{table(head, list(map(_powers, found['runs'])))}"
+    )
+
+
+def _powers(row: dict[str, Any]) -> list[str]:
+    seen, best = row["votes"], max(row["cells"], key=lambda c: c["power"])
+    return [
+        f"σ = {row['sigma']}, n = {row['n']}",
+        f"{row['borderline']}",
+        f"{seen['difference']:+d} ± {seen['deviation']:.0f} ({seen['p']:.2g})",
+        f"{seen['power']:.3f}",
+        "more than 0.05" if seen["detectable"] is None else f"{seen['detectable']:.4f}",
+        f"{best['power']:.3f} (radius {best['radius']:g})",
+    ]
+
+
+def _commitments(rows: list[dict[str, Any]]) -> str:
+    body = [[f"σ = {row['sigma']}, n = {row['n']}", f"`{row['commitment']}`", f"{row['findings']}"] for row in rows]
+    return table(["sound run", "commitment", "findings in the store"], body)
+
+
+def table(head: list[str], body: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+if __name__ == "__main__":
+    main(*(Path(name) for name in sys.argv[1:]))

@@ -1,0 +1,443 @@
+"""The CIFAR-10 experiment: networks from files, both procedures resumed, and what they are compared by."""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import certify
+import compare
+import networks
+import numpy as np
+import pytest
+import replay
+import table
+import torch
+from compare import Pair, Results
+from safetensors.torch import load_file, save_file
+
+from soundsmooth.bench.networks import resnet110
+from soundsmooth.exact import clopper_pearson_below, radius_below
+from soundsmooth.grid import IMAGES
+from soundsmooth.models import model_of
+from soundsmooth.promise import Inputs
+from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.store import Store, terms_at
+
+FOLDER = Path(certify.__file__).parent
+ALPHA = Fraction(1, 1000)
+
+
+# Networks
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("weights")
+    state = {k: v.half() if v.is_floating_point() else v for k, v in resnet110().state_dict().items()}
+    save_file(state, networks.weights_file("1/4", folder), {"note": "anything"})
+    return folder
+
+
+def test_the_file_is_read_as_the_library_reads_it(weights: Path) -> None:
+    path = networks.weights_file("0.25", weights)
+    ours, theirs = networks.read_safetensors(path), load_file(path)
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) and ours[name].dtype == theirs[name].dtype for name in ours)
+
+
+def test_python_and_command_line_name_the_same_model(weights: Path) -> None:
+    path = networks.weights_file("0.25", weights)
+    named = model_of("soundsmooth.bench.networks:resnet110", weights=path)
+    assert model_of(networks.network(path)).identity() == named.identity()
+
+
+def test_files_that_are_not_whole_are_refused(weights: Path, tmp_path: Path) -> None:
+    raw = networks.weights_file("0.25", weights).read_bytes()
+    for name, content in (("short", raw[:-1]), ("empty", b""), ("text", b"no weights at all, in no format")):
+        path = tmp_path / f"{name}.safetensors"
+        path.write_bytes(content)
+        with pytest.raises((ValueError, RuntimeError)):
+            networks.network(path)
+    infinite = {name: tensor / 0 for name, tensor in load_file(networks.weights_file("0.25", weights)).items()}
+    save_file(infinite, tmp_path / "infinite.safetensors")
+    with pytest.raises(ValueError, match="not finite"):
+        networks.network(tmp_path / "infinite.safetensors")
+
+
+# Both procedures, on a network that is small and undecided
+
+
+def small_network(path: Path | None = None, classes: int = 10) -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = torch.nn.Conv2d(3, 4, 5, stride=4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(196, classes)
+    return torch.nn.Sequential(*layers)
+
+
+def save_data(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (12, 32, 32, 3), np.uint8)
+    with torch.inference_mode():  # labels that the network mostly finds
+        labels = small_network()(torch.tensor(pixels).permute(0, 3, 1, 2) / 255).argmax(1)
+    np.savez(path, x=pixels, y=labels.numpy())
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
+    monkeypatch.setattr(networks, "network", small_network)
+    save_data(tmp_path / "data.npz")
+    line = f"{tmp_path / 'data.npz'} {tmp_path / 'out'} --n 200 --every 2 --sigma 0.25 --device cpu --batch 50"
+    found = certify._arguments().parse_args([*line.split(), "--threads", "1"])
+    found.out.mkdir()
+    return found
+
+
+def images_of(asked: argparse.Namespace) -> Inputs:
+    return read_npz(asked.data, IMAGES, asked.layout, asked.every, asked.limit)
+
+
+def ticking(laps: int) -> certify.Clock:
+    """A clock that is over after so many images: nothing takes time but images, one second each."""
+    counted = iter(range(1, 1000))
+    clock = certify.Clock(seconds=float(laps), now=lambda: 0.0)
+
+    def lap() -> None:
+        now = float(next(counted))
+        clock.now = lambda: now
+
+    clock.lap = lap  # type: ignore[method-assign]
+    return clock
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return certify.read_standard(path)[1]
+
+
+def test_stopped_and_continued(asked: argparse.Namespace) -> None:
+    images = images_of(asked)
+    assert certify.certify(asked, "0.25", images, ticking(2)) == 4 + 6 - 1  # the last of the two begins one more
+    left = certify.certify(asked, "0.25", images, certify.Clock())
+    assert left == 0
+    with Store.read(asked.out / "sound_sigma0.25_n200.db") as store:
+        first = [(c.index, c.truth, c.selection, c.estimation, c.radius) for c in store.certificates()]
+        assert not list(store.findings())
+        assert [hits for place in range(6) for *_, hits, _ in store.blocks(place)] == [None] * 6 * 6
+    rows = rows_of(asked.out / "standard_sigma0.25_n200.jsonl")
+    assert [index for index, *_ in first] == [row["index"] for row in rows] == [0, 2, 4, 6, 8, 10]
+    assert len({row["seed"] for row in rows}) == 6
+    assert certify.certify(asked, "0.25", images, certify.Clock()) == 0  # nothing is left, nothing is made again
+
+
+def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: argparse.Namespace) -> None:
+    images, smoothing = images_of(asked), certify.smoothing_of(asked, "0.25")
+    chosen = certify.settings(n0=100, n=asked.n)
+    path = asked.out / "sound.db"
+    certify.sound(path, smoothing, images, chosen, ticking(1))
+    certify.sound(path, smoothing, images, chosen, certify.Clock())
+    terms = terms_at(path)
+    assert terms is not None
+    again = run_of(certify.smoothing_of(asked, "0.25"), images, chosen, terms.secret)
+    assert again.promise.commitment == terms.promise.commitment
+    with open_store(asked.out / "again.db", again) as store, Store.read(path) as stored:
+        fresh = [(c.index, c.selection, c.estimation) for c in certify_into(store, again)]  # type: ignore[union-attr]
+        assert fresh == [(c.index, c.selection, c.estimation) for c in stored.certificates()]
+
+
+def test_a_standard_row_follows_from_its_seed(asked: argparse.Namespace) -> None:
+    images, smoothing = images_of(asked), certify.smoothing_of(asked, "0.25")
+    smoothing.identity(images.shape)
+    (row, *_) = certify.standard_rows(smoothing, images, certify.settings(n0=100, n=asked.n), set())
+    smooth = certify.UnsoundStandard(smoothing.model.forward, 10, "0.25", backend="torch", seed=row["seed"])  # type: ignore[attr-defined]
+    found = smooth.certify(IMAGES.values(images.levels[0]), n=asked.n, batch_size=50)
+    assert (found.label, found.radius, found.counts, found.selection) == tuple(
+        row[name] for name in ("label", "radius", "estimation", "selection")
+    )
+
+
+def test_a_line_that_was_cut_short_is_made_again(asked: argparse.Namespace) -> None:
+    asked.only = "standard"
+    images, path = images_of(asked), asked.out / "standard_sigma0.25_n200.jsonl"
+    certify.certify(asked, "0.25", images, certify.Clock())
+    whole = path.read_text()
+    path.write_text(whole[:-30])
+    assert certify.certify(asked, "0.25", images, certify.Clock()) == 0
+    assert path.read_text().splitlines()[:-1] == whole.splitlines()[:-1]
+    assert rows_of(path)[-1]["index"] == 10
+    path.write_text(whole[:100])  # not even what it ran with
+    assert certify.certify(asked, "0.25", images, certify.Clock()) == 0
+    assert len(rows_of(path)) == 6
+
+
+def test_other_terms_are_refused(asked: argparse.Namespace) -> None:
+    images = images_of(asked)
+    certify.certify(asked, "0.25", images, ticking(1))
+    asked.batch, asked.only = 100, "standard"
+    with pytest.raises(ValueError, match="begun with other terms: batch"):
+        certify.certify(asked, "0.25", images, certify.Clock())
+
+
+def test_the_clock_stops_before_an_image_that_would_not_fit() -> None:
+    times = iter([0.0, 5.0, 7.0, 7.0, 8.0, 8.0, 10.0, 10.0])
+    clock = certify.Clock(seconds=12.0, now=lambda: next(times))
+    clock.begin()  # at 5
+    clock.lap()  # at 7: an image took 2
+    assert not clock.over  # 7 + 3 < 12
+    clock.lap()  # at 8
+    assert not clock.over
+    clock.lap()  # at 10
+    assert clock.over
+
+
+def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argparse.Namespace, tmp_path: Path) -> None:
+    """Certify, audit with a replay, and compare, in a Python that lacks the rest."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        import sys
+        for name in ("typer", "rich", "onnx", "onnxruntime", "safetensors", "pydantic", "scipy", "ray", "click"):
+            sys.modules[name] = None
+        sys.path.insert(0, {str(FOLDER)!r})
+        import certify, networks, replay, table, torch
+
+        def small_network(path, classes=10):
+            torch.manual_seed(0)
+            n = torch.nn
+            return n.Sequential(n.Conv2d(3, 4, 5, stride=4), n.ReLU(), n.Flatten(), n.Linear(196, classes))
+
+        networks.network = small_network
+        data, out = {str(asked.data)!r}, {str(asked.out)!r}
+        calls = (
+            (certify.main, [data, out, "--n", "200", "--every", "2", "--sigma", "0.25", "--device", "cpu"]),
+            (replay.main, [data, out, "--replay", "2", "--device", "cpu"]),
+        )
+        for main, arguments in calls:
+            sys.argv = ["script", *arguments]
+            try:
+                main()
+            except SystemExit as end:
+                assert end.code == 0, (main, end.code)
+        """)
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    audit = json.loads(done.stdout.splitlines()[-1])
+    assert not audit["refuted"]
+    assert "2 of" in audit["replay"]
+
+
+# The tables
+
+
+def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path) -> None:
+    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    page, data = tmp_path / "page.md", tmp_path / "found.json"
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    with pytest.raises(SystemExit) as end:
+        table.main(asked.out, data, page)
+    found, text = json.loads(data.read_text()), page.read_text()
+    assert end.value.code == (0 if all(f["explained"] for f in found["families"].values()) else 1)
+    assert text.startswith(f"before\n{table.BEGIN}\n")
+    assert text.endswith(f"{table.END}\nafter\n")
+    assert "old" not in text
+    (run,) = found["runs"]
+    rows = rows_of(asked.out / "standard_sigma0.25_n200.jsonl")
+    hits = sum(row["label"] == row["truth"] and row["radius"] > 0.1 for row in rows)
+    assert run["cells"][1]["standard"] == hits
+    assert f"| {hits / 6:.3f}"[:-1] in text
+    assert run["commitment"] in text
+
+
+def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) -> None:
+    """Every vote of the standard run moved to the true class, which in the sound run gets about half of them."""
+    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    path = asked.out / "standard_sigma0.25_n200.jsonl"
+    head, rows = certify.read_standard(path)
+    for row in rows:
+        row["estimation"] = [200 if label == row["truth"] else 0 for label in range(10)]
+        row["selection"] = [100 if label == row["truth"] else 0 for label in range(10)]
+        row["label"], row["p_lower"] = row["truth"], clopper_pearson_below(200, 200, ALPHA)
+        row["radius"] = radius_below(row["p_lower"], Fraction(1, 4))
+    sound = asked.out / "sound_sigma0.25_n200.db"
+    with Store.read(sound) as store:
+        missed = 1200 - sum(c.estimation.classes[c.truth] for c in store.certificates() if c.truth is not None)
+    assert missed > 400  # of 1200; 618 in the mean with a deviation of 16, so 13 deviations away
+    path.write_text("".join(json.dumps(each) + "\n" for each in (head, *rows)))
+    found = table.summary([table.both(sound)])
+    assert not found["families"]["votes"]["explained"]
+    assert "beyond noise" in table.tables(found)
+
+
+def test_runs_of_different_tasks_are_not_compared(asked: argparse.Namespace) -> None:
+    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    path, sound = asked.out / "standard_sigma0.25_n200.jsonl", asked.out / "sound_sigma0.25_n200.db"
+    head, rows = certify.read_standard(path)
+
+    def write(head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        path.write_text("".join(json.dumps(each) + "\n" for each in (head, *rows)))
+
+    write({**head, "model": "0" * 64}, rows)
+    with pytest.raises(ValueError, match="differ in model"):
+        table.both(sound)
+    write(head, [*rows[:-1], {**rows[-1], "radius": 9.0, "label": rows[-1]["truth"]}])
+    with pytest.raises(ValueError, match="do not follow from the counts"):
+        table.both(sound)
+
+
+# The tests of the comparison
+
+
+def results(hits: list[int], chosen: list[bool] | None = None) -> Results:
+    return Results(np.array(chosen or [True] * len(hits)), np.array(hits, np.int64), np.zeros(len(hits)))
+
+
+def test_the_least_count_that_certifies() -> None:
+    n, sigma = 60, Fraction(1, 2)
+    for radius in map(Fraction, ("0", "0.1", "0.25", "0.5", "2")):
+        bounds = [clopper_pearson_below(h, n, ALPHA) for h in range(n + 1)]
+        enough = [h for h in range(n + 1) if bounds[h] > 0.5 and Fraction(radius_below(bounds[h], sigma)) > radius]
+        assert compare.least_hits(radius, n, sigma, ALPHA) == min(enough, default=n + 1)
+
+
+def hypergeometric(first: int, total: int, n: int) -> Fraction:
+    return Fraction(math.comb(n, first) * math.comb(n, total - first), math.comb(2 * n, total))
+
+
+@pytest.mark.parametrize("total", [0, 1, 13, 20, 33, 39, 40])
+def test_the_law_of_the_first_count(total: int) -> None:
+    n = 20
+    exact = [float(hypergeometric(h, total, n)) if 0 <= total - h <= n else 0.0 for h in range(n + 1)]
+    np.testing.assert_allclose(compare.first_count(total, n), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("chosen", [(True, True), (True, False), (False, False)])
+@pytest.mark.parametrize("total", [5, 14, 19, 24, 40])
+def test_how_often_only_one_of_two_certifies(chosen: tuple[bool, bool], total: int) -> None:
+    n, least = 20, 10
+    exact = Fraction(0)
+    for first in range(max(0, total - n), min(n, total) + 1):
+        for u, v in (chosen, chosen[::-1]):  # either selection with probability ½
+            only = u and first >= least and not (v and total - first >= least)
+            exact += hypergeometric(first, total, n) * Fraction(only) / 2
+    pair = Pair(n, results([min(total, n)], [chosen[0]]), results([total - min(total, n)], [chosen[1]]))
+    np.testing.assert_allclose(compare.swings(pair, least), [float(exact)], rtol=1e-9)
+
+
+def test_the_sum_of_votes_is_what_convolution_says() -> None:
+    n, pair = 15, Pair(15, results([3, 9, 15, 0, 7]), results([5, 8, 14, 0, 12]))
+    law = {0: Fraction(1)}
+    for total in (pair.sound.hits + pair.standard.hits).tolist():
+        steps = {2 * h - total: hypergeometric(h, total, n) for h in range(max(0, total - n), min(n, total) + 1)}
+        law = {d: sum((law.get(d - s, Fraction(0)) * w for s, w in steps.items()), Fraction(0))
+               for d in {a + b for a, b in product(law, steps)}}  # fmt: skip
+    exact = float(sum(w for d, w in law.items() if abs(d) >= 5))
+    found = compare.votes(pair)
+    assert (found.difference, found.p) == (-5, pytest.approx(exact, rel=1e-9))
+    assert found.deviation == pytest.approx(math.sqrt(float(sum(d * d * w for d, w in law.items()))))
+
+
+def binomial(hits: int, n: int, p: Fraction) -> Fraction:
+    return math.comb(n, hits) * p**hits * (1 - p) ** (n - hits)
+
+
+TESTS: dict[str, Callable[[Pair], compare.Test]] = {
+    "cell": lambda pair: compare.cell(pair, 3),
+    "votes": compare.votes,
+    "image": lambda pair: compare.image(pair, 0),
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_false_alarms_are_as_rare_as_stated(name: str) -> None:
+    """Exactly, over all outcomes of two images with p = 0.7 and 0.45, whose selections find the class with 0.8, 0.4."""
+    n = 4
+    seen: dict[float, float] = {}
+    for hits in product(range(n + 1), repeat=4):
+        for chosen in product((True, False), repeat=4) if name == "cell" else [(True,) * 4]:
+            pair = Pair(n, results(list(hits[:2]), list(chosen[:2])), results(list(hits[2:]), list(chosen[2:])))
+            test = TESTS[name](pair)
+            weight = Fraction(1)
+            for h, p in zip(hits, (Fraction(7, 10), Fraction(9, 20)) * 2, strict=True):
+                weight *= binomial(h, n, p)
+            if name == "cell":
+                for u, q in zip(chosen, (Fraction(4, 5), Fraction(2, 5)) * 2, strict=True):
+                    weight *= q if u else 1 - q
+            seen[round(test.p, 9)] = seen.get(round(test.p, 9), 0.0) + float(weight)
+    assert sum(seen.values()) == pytest.approx(1)
+    assert len(seen) > 3
+    for p in seen:
+        assert sum(w for q, w in seen.items() if q <= p) <= p + 1e-6
+
+
+def test_the_power_of_a_cell_is_what_enumeration_says() -> None:
+    n, least, shift, critical = 12, 8, 0.1, 2
+    pair = Pair(n, results([7, 8, 9]), results([8, 8, 7]))
+    p = compare.estimates(pair).tolist()
+    tail = lambda q: sum(math.comb(n, h) * q**h * (1 - q) ** (n - h) for h in range(least, n + 1))  # noqa: E731
+    exact = 0.0
+    for outcome in product((0, 1), repeat=6):
+        chances = [tail(q) for q in p] + [tail(q + shift) for q in p]
+        weight = math.prod(c if o else 1 - c for o, c in zip(outcome, chances, strict=True))
+        exact += weight * (abs(sum(outcome[:3]) - sum(outcome[3:])) >= critical)
+    assert compare._cell_power(pair, least, shift, critical) == pytest.approx(exact, rel=1e-9)
+
+
+def test_an_offset_of_two_hundredths_is_seen_and_no_offset_is_not() -> None:
+    """500 images, n = 10 000, drawn from the operating system's entropy. False alarms: 10⁻⁹. Power: 1 − 10⁻⁹."""
+    rng, n, level = np.random.default_rng(), 10_000, 1e-9
+    p = np.linspace(0.3, 0.9999, 500)
+    first = results(rng.binomial(n, p).tolist())
+    same, other = (Pair(n, first, results(rng.binomial(n, q).tolist())) for q in (p, compare.shifted(p, 0.02)))
+    assert compare.votes(same, 0.02, level).power == pytest.approx(1, abs=1e-9)
+    assert compare.votes(same).p > level
+    assert compare.votes(other).p <= level
+    least = compare.detectable(same, level)
+    assert least is not None
+    assert 0.001 < least < 0.01
+
+
+def test_the_mean_radius_is_compared_by_signs() -> None:
+    n = 10
+    radius = np.array([0.3, 0.2, 0.1, 0.4])
+    first, second = (Results(np.ones(4, bool), np.zeros(4, np.int64), r) for r in (radius, np.zeros(4)))
+    found = compare.mean_radius(Pair(n, first, second))
+    assert found.difference == pytest.approx(0.25)
+    assert found.p == pytest.approx(2 / 16, abs=0.006)  # 5.7 deviations of the fixed 100 000 draws
+    assert compare.mean_radius(Pair(n, first, first)).p == 1
+
+
+def test_holm() -> None:
+    assert compare.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert compare.holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.CaptureFixture[str]) -> None:
+    asked.only = "sound"
+    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    path = asked.out / "sound_sigma0.25_n200.db"
+    asked.replay = "all"
+    assert not replay.audit(path, asked)
+    asked.replay = None
+    asked.every, other = 1, asked.data.with_name("other.npz")
+    with np.load(asked.data) as held:
+        np.savez(other, x=held["x"] ^ 1, y=held["y"])
+    asked.data = other
+    assert replay.audit(path, asked)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
+
+
+def test_the_page_has_a_place_for_everything_that_is_written_into_it() -> None:
+    page = (FOLDER.parents[1] / "docs" / "paper.md").read_text(encoding="utf-8")
+    for name in ("cifar10", "timing", "proposition", "alternatives", "positions"):
+        begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
+        assert page.count(begin) == page.count(end) == 1
+        assert page.index(begin) < page.index(end)
+    assert f"{table.BEGIN} {table.END}" == "<!-- cifar10 begin --> <!-- cifar10 end -->"

@@ -1,0 +1,29 @@
+"""Section 4.1's 512 positions: images that confirm the claim, images that refute it, and neither by chance."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from soundsmooth.gallery.entries.image import enough_ink
+from soundsmooth.gallery.images import load_images
+
+PATH = Path(__file__).parents[2] / "experiments" / "gallery" / "positions.py"
+spec = importlib.util.spec_from_file_location("positions", PATH)
+assert spec is not None
+assert spec.loader is not None
+positions = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(positions)
+
+
+def test_images_confirm_and_refute() -> None:
+    """The share at a′ is about 0.01 at the most on the first three, and 1 where no pixel can be brighter.
+
+    To miss a verdict takes 40 hits of 500 at 0.02 (below 10⁻¹²), or fewer than 500 at 1: then a′ is a itself, whose
+    float64 copies are all hits, but for one in a million.
+    """
+    images = enough_ink(load_images(None)[0])[:3]
+    white = np.full_like(images[:1], 255)
+    found = positions.measure(np.concatenate([images, white]), "float64")
+    assert (found["images"], found["confirmed"], found["refuted"]) == (4, 3, [3])
+    assert "| float64 | 4 | 3 | 1 | 0 |" in positions.table({"float64": found})
