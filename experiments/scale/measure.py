@@ -26,7 +26,7 @@ from soundsmooth.machine import environment
 from soundsmooth.models import Identity
 from soundsmooth.noise import law
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.recipe import Recipe
+from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs.blocks import BlockVotes
 from soundsmooth.runs.crew import Elsewhere, Muster, News
 from soundsmooth.runs.data import read_npz
@@ -173,8 +173,8 @@ def driver(size: int) -> dict[str, float]:
 # The whole, against two plain processes
 
 
-def work_on(images: int) -> tuple[Recipe, Inputs]:
-    recipe = Recipe.of(embedded.model_for(1), "0.5", threads=1)
+def work_on(images: int) -> tuple[SmootherRecipe, Inputs]:
+    recipe = SmootherRecipe.of(embedded.model_for(1), "0.5", threads=1)
     return recipe, read_npz(embedded.IMAGES, recipe.grid, limit=images)
 
 
