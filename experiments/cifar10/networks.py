@@ -1,4 +1,4 @@
-"""The CIFAR-10 networks: ResNet-110, one for each σ, their weights in half precision beside this file.
+"""The CIFAR-10 networks: ResNet-110, one for each σ, their weights beside this file.
 
 In Python, `network(weights_file("0.25"))` is the module, in float32 and ready to vote. On the command line:
 
@@ -57,3 +57,21 @@ def _tensor(raw: bytes, dtype: str, shape: list[int], data_offsets: list[int]) -
     if last > len(raw) or last - first != math.prod(shape) * kind.itemsize:
         raise ValueError(f"{last - first} bytes are not a {dtype} of shape {shape}")
     return torch.frombuffer(bytearray(raw[first:last]), dtype=kind).reshape(shape)
+
+
+def write_safetensors(path: Path, module: torch.nn.Module, notes: dict[str, str]) -> None:
+    """The module's tensors and notes in the header. Matrices and filters in half precision; what belongs to a channel
+    is little, and a variance may be larger than a half can be.
+    """
+    header: dict[str, Any] = {"__metadata__": notes}
+    parts: list[bytes] = []
+    for name, tensor in module.state_dict().items():
+        small = tensor.half() if tensor.is_floating_point() and tensor.dim() > 1 else tensor
+        raw = small.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        begin = sum(map(len, parts))
+        kind = next(word for word, dtype in DTYPES.items() if dtype == small.dtype)
+        header[name] = {"dtype": kind, "shape": list(small.shape), "data_offsets": [begin, begin + len(raw)]}
+        parts.append(raw)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
