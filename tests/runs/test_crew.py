@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from runs.far_models import DiesOnce, HangsOnce, Once, brightness
+from runs.far_models import DiesOnce, HangsOnce, Once, batch_mean, brightness
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs import crew, station, voter
+from soundsmooth.runs.checked import DependentRowsError
 from soundsmooth.runs.crew import Death, Muster, News
 from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.processes import Processes
@@ -195,6 +196,12 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
     issued = elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()), mixed=True)
     assert {each.promise.values["device"] for each in issued} == {"mixed"}
     assert issued[-1].environment["mixed"] == "cpu, a Xeon processor, torch=1; cpu, an EPYC processor, torch=1"
+
+
+def test_what_is_promised_as_checked_is_checked_there() -> None:
+    """Ledger, row 6: votes by company are seen, before anything is promised."""
+    with pytest.raises(DependentRowsError, match="the vote of a row depends on its batch"):
+        Muster.of(FakeCrew(), recipe(batch_mean), inputs(), small())
 
 
 def test_the_seed_stays_at_home() -> None:

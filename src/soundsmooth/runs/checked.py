@@ -5,7 +5,7 @@ model that recognises the check can behave while it lasts (docs/independence.md,
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,6 @@ from ..models.protocol import first_line
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
 from ..noise.sources import FreshNoise
-from ..promise import Inputs
 
 #: Larger batches are checked with so many rows, unless the model can run no other batch.
 ROWS = 512
@@ -48,7 +47,13 @@ class DependentRowsError(ValueError):
     """The votes of a row change with its batch."""
 
 
-def check_rows(model: Model, sampler: AnySampler, inputs: Inputs, batch: int) -> None:
+def some(images: Sequence[Levels]) -> list[Levels]:
+    """As many as are looked at, drawn by the operating system."""
+    chosen = secrets.SystemRandom().sample(range(len(images)), min(IMAGES, len(images)))
+    return [images[place] for place in chosen]
+
+
+def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batch: int) -> None:
     """A DependentRowsError if rows vote differently in another order, in other company, in smaller batches, or later.
 
     The noise is drawn by the operating system and has nothing to do with the run's.
@@ -58,7 +63,7 @@ def check_rows(model: Model, sampler: AnySampler, inputs: Inputs, batch: int) ->
     fixed = model.batch is not None or model.flags().get("compile", "none") != "none"
     size = batch if fixed else min(batch, ROWS)
     size = model.batch or size
-    found = _attempt(model, sampler, inputs, size, fixed)
+    found = _attempt(model, sampler, images, size, fixed)
     names = list(dict.fromkeys(name for name, _, _ in found))
     compared = sum(total for _, _, total in found)
     changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
@@ -70,13 +75,13 @@ def check_rows(model: Model, sampler: AnySampler, inputs: Inputs, batch: int) ->
         )
 
 
-def _attempt(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed: bool) -> list[Trial]:
+def _attempt(model: Model, sampler: AnySampler, images: Sequence[Levels], size: int, fixed: bool) -> list[Trial]:
     """A model that fails now and then is asked again; what counts here is not what the certificate counts."""
     for left in reversed(range(ATTEMPTS)):
         try:
             rounds = range(max(1, LEAST_ROWS // size))
-            found = [trial for _ in rounds for trial in _trials(model, sampler, inputs, size, fixed)]
-            _check_positions(model, sampler, inputs, size)
+            found = [trial for _ in rounds for trial in _trials(model, sampler, images, size, fixed)]
+            _check_positions(model, sampler, images, size)
             return found
         except ValueError:
             raise
@@ -86,16 +91,16 @@ def _attempt(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed
     raise AssertionError
 
 
-def _trials(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed: bool) -> Iterator[Trial]:
+def _trials(model: Model, sampler: AnySampler, images: Sequence[Levels], size: int, fixed: bool) -> Iterator[Trial]:
     """What was done to the rows, how many votes it changed, and of how many."""
     random = np.random.default_rng(secrets.randbits(128))
-    rows = _noisy_rows(sampler, inputs, size, random)
+    rows = _noisy_rows(sampler, images, size, random)
     first = np.arange(size)
     expected = _labels(model, rows, first)
     yield "when voted again", *_compare(_labels(model, rows, first), expected)
     order = random.permutation(size)
     yield "in another order", *_compare(_labels(model, rows, order), expected[order])
-    for guests in _guests(sampler, inputs, size):
+    for guests in _guests(sampler, images, size):
         stays = random.permutation(size) < -(-size // 2)
         mixed = np.where(stays, first, first + size)
         with suppress(Exception):  # it may not bear such rows or batches, which the run would not show it
@@ -109,16 +114,16 @@ def _trials(model: Model, sampler: AnySampler, inputs: Inputs, size: int, fixed:
             yield "in smaller batches", *_compare(np.concatenate(parts), expected[order])
 
 
-def _guests(sampler: AnySampler, inputs: Inputs, size: int) -> Iterator[Any]:
+def _guests(sampler: AnySampler, images: Sequence[Levels], size: int) -> Iterator[Any]:
     """Rows that move whatever is averaged over a batch: noisy copies of black, and of white."""
     for level in (0, sampler.law.grid.levels - 1):
-        yield _noisy(sampler, np.full_like(inputs.levels[0], level), size)
+        yield _noisy(sampler, np.full_like(images[0], level), size)
 
 
-def _check_positions(model: Model, sampler: AnySampler, inputs: Inputs, size: int) -> None:
+def _check_positions(model: Model, sampler: AnySampler, images: Sequence[Levels], size: int) -> None:
     """Copies of one row at all positions get one vote; the same position may not stand out for several rows."""
     random = np.random.default_rng(secrets.randbits(128))
-    rows = _noisy_rows(sampler, inputs, UNIFORM, random)
+    rows = _noisy_rows(sampler, images, UNIFORM, random)
     odd = np.zeros(size, np.int64)
     for number in range(UNIFORM):
         with suppress(Exception):
@@ -133,11 +138,11 @@ def _check_positions(model: Model, sampler: AnySampler, inputs: Inputs, size: in
         )
 
 
-def _noisy_rows(sampler: AnySampler, inputs: Inputs, count: int, random: np.random.Generator) -> Any:
+def _noisy_rows(sampler: AnySampler, images: Sequence[Levels], count: int, random: np.random.Generator) -> Any:
     """Noisy copies of a few of the inputs, mixed."""
-    places = random.permutation(len(inputs.levels))[: random.integers(1, IMAGES + 1)]
+    places = random.permutation(len(images))[: random.integers(1, IMAGES + 1)]
     shares = [len(part) for part in np.array_split(np.arange(count), len(places))]
-    parts = [_noisy(sampler, inputs.levels[place], share) for place, share in zip(places, shares, strict=True) if share]
+    parts = [_noisy(sampler, images[place], share) for place, share in zip(places, shares, strict=True) if share]
     return _take(concatenate(parts), random.permutation(count))
 
 

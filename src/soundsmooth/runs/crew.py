@@ -17,6 +17,7 @@ from ..noise import Purpose
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import VoteBlock
+from .checked import some
 from .engine import Run
 from .station import MIXED, Arrival, Build, Kind, Survey, run_elsewhere
 from .voter import ATTEMPTS, Image, Outcome, Task
@@ -97,7 +98,7 @@ class Muster:
     @classmethod
     def of(cls, crew: Crew, build: Build, inputs: Inputs, settings: Settings) -> "Muster":
         hand = crew.hire()
-        hand.call("survey", crew.share(build), inputs.shape, inputs.levels[0].size, settings)
+        hand.call("survey", crew.share(build), some(inputs.levels), settings)
         found = _first_answer(crew, hand)
         if isinstance(found, BaseException):
             raise found

@@ -193,7 +193,7 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
     if identity.independence == "checked":
         worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)
-        check_rows(worker.model, worker.sampler, inputs, min(batch, settings.n))
+        check_rows(worker.model, worker.sampler, inputs.levels, min(batch, settings.n))
     if rows_again(identity.independence) is not None:
         check_measurable(settings)
     return Run(smoothing, identity, inputs, settings, secret, promise, recorded)

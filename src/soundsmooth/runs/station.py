@@ -5,12 +5,13 @@ images it votes on; neither the seed nor the store ever come near it.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ..grid import Levels
 from ..machine import environment, processor
 from ..models import Identity
 from ..models.protocol import rows_again
@@ -18,6 +19,7 @@ from ..noise.sources import check_shared_memory
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import BlockVotes
+from .checked import check_rows
 from .engine import Duty, Run, Smoothing, promise_of
 from .measured import check_measurable
 from .voter import Image, Outcome, Task, Voter, look_ahead
@@ -73,16 +75,20 @@ class Station:
         self._smoothing: Smoothing | None = None
         self._voter: Voter | None = None
 
-    def survey(self, build: Build, shape: tuple[int, ...], dimension: int, settings: Settings) -> Survey:
-        """Refuse what cannot work, and say what is to be promised."""
+    def survey(self, build: Build, images: Sequence[Levels], settings: Settings) -> Survey:
+        """Refuse what cannot work, and say what is to be promised. A few images are enough for that."""
         smoothing = self._built(build)
+        worker, shape, dimension = smoothing.workers[0], images[0].shape, images[0].size
         smoothing.check(shape, dimension, max(settings.n, settings.n0))
         if settings.noise == "shared":
-            check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
+            check_shared_memory(worker.sampler, settings.n0 + settings.n, dimension)
         identity = smoothing.identity(shape)
+        batch = smoothing.batch_for(shape, settings.n)
+        if identity.independence == "checked":
+            check_rows(worker.model, worker.sampler, images, min(batch, settings.n))
         if rows_again(identity.independence) is not None:
             check_measurable(settings)
-        elsewhere = Smoothing(smoothing.law, (), smoothing.batch_for(shape, settings.n), smoothing.made)
+        elsewhere = Smoothing(smoothing.law, (), batch, smoothing.made)
         return Survey(identity, elsewhere, _kind(identity), environment() | {"noise made on": smoothing.made})
 
     def begin(self, build: Build, duty: Duty, keep: int | None) -> Arrival:
