@@ -18,10 +18,10 @@ import numpy as np
 from compare import Pair, Results, Test, cell, detectable, estimates, holm, image, least_hits, mean_radius, votes
 from compare import borderline as borderline_images
 
+from soundsmooth.bench.pages import fill, table
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
 
-BEGIN, END = "<!-- cifar10 begin -->", "<!-- cifar10 end -->"
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
 KINDS = ("cells", "mean radii", "votes", "images")
 #: If sound and standard smoothing were the same, anything would be reported with at most this probability,
@@ -70,10 +70,7 @@ class Both:
 def main(runs: Path, data: Path, page: Path) -> None:
     found = summary([both(path) for path in sorted(runs.glob("sound_*.db"))])
     data.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    text = page.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n{tables(found)}\n{END}{after}", encoding="utf-8")
+    fill(page, "cifar10", tables(found))
     sys.exit(0 if all(family["explained"] for family in found["families"].values()) else 1)
 
 
@@ -270,11 +267,6 @@ def _powers(row: dict[str, Any]) -> list[str]:
 def _commitments(rows: list[dict[str, Any]]) -> str:
     body = [[f"σ = {row['sigma']}, n = {row['n']}", f"`{row['commitment']}`", f"{row['findings']}"] for row in rows]
     return table(["sound run", "commitment", "findings in the store"], body)
-
-
-def table(head: list[str], body: list[list[str]]) -> str:
-    rows = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 if __name__ == "__main__":

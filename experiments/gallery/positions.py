@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from soundsmooth.bench.pages import fill, table
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.gallery.certifiers import Array, values
 from soundsmooth.gallery.entries.image import brighter, survivors
 from soundsmooth.gallery.images import load_images
 
-BEGIN, END = "<!-- positions begin -->", "<!-- positions end -->"
 N, ALPHA, CLAIM = 500, Fraction(1, 1000), 0.2
 DTYPES = ("float32", "float64")
 
@@ -30,9 +30,7 @@ def main(data: str, out: Path, page: Path) -> None:
     images, _ = load_images(Path(data))
     found = {dtype: measure(images, dtype) for dtype in DTYPES}
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}", encoding="utf-8")
+    fill(page, "positions", f"\n{rows(found)}\n")
 
 
 def measure(images: Array, dtype: str) -> dict[str, Any]:
@@ -59,14 +57,14 @@ def hits_at_other(image: Array, dtype: np.dtype[Any], rng: np.random.Generator) 
     return len(survivors(values(other.ravel(), dtype) + noise, values(image.ravel(), dtype)))
 
 
-def table(found: dict[str, Any]) -> str:
-    lines = ["| precision | images | ≤ 0.2 confirmed | refuted | neither | largest share | images without a hit |"]
-    lines.append("|---" * 7 + "|")
+def rows(found: dict[str, Any]) -> str:
+    head = ["precision", "images", "≤ 0.2 confirmed", "refuted", "neither", "largest share", "images without a hit"]
+    body = []
     for dtype, row in found.items():
         neither = row["images"] - row["confirmed"] - len(row["refuted"])
-        cells = [dtype, row["images"], row["confirmed"], len(row["refuted"]), neither]
-        lines.append(f"| {' | '.join(map(str, cells))} | {row['largest share']:.3f} | {row['images without a hit']} |")
-    return "\n".join(lines)
+        cells = [row["images"], row["confirmed"], len(row["refuted"]), neither]
+        body.append([dtype, *map(str, cells), f"{row['largest share']:.3f}", str(row["images without a hit"])])
+    return table(head, body)
 
 
 if __name__ == "__main__":

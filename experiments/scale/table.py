@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.pages import fill, table
 from soundsmooth.runs.blocks import block_size, vote_blocks
 from soundsmooth.runs.engine import CPU_BATCH
 from soundsmooth.settings import settings
@@ -25,13 +26,8 @@ LEVEL_BYTES = 2
 
 def main(gpu: Path, scale: Path, page: Path) -> None:
     forward, measured = json.loads(gpu.read_text()), json.loads(scale.read_text())
-    text = page.read_text()
-    for name, made in (("overhead", overhead(measured)), ("imagenet", imagenet(forward, measured))):
-        begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
-        before, rest = text.split(begin)
-        _, after = rest.split(end)
-        text = f"{before}{begin}\n{made}\n{end}{after}"
-    page.write_text(text)
+    fill(page, "overhead", overhead(measured))
+    fill(page, "imagenet", imagenet(forward, measured))
 
 
 def overhead(found: dict[str, Any]) -> str:
@@ -124,11 +120,6 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{float(Fraction(seconds) / size):.1f} {unit}"
     return f"{seconds:.0f} seconds"
-
-
-def table(head: list[str], body: list[list[str]]) -> str:
-    rows = [head, ["---"] * len(head), *body]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 if __name__ == "__main__":

@@ -26,4 +26,4 @@ def test_images_confirm_and_refute() -> None:
     white = np.full_like(images[:1], 255)
     found = positions.measure(np.concatenate([images, white]), "float64")
     assert (found["images"], found["confirmed"], found["refuted"]) == (4, 3, [3])
-    assert "| float64 | 4 | 3 | 1 | 0 |" in positions.table({"float64": found})
+    assert "| float64 | 4 | 3 | 1 | 0 |" in positions.rows({"float64": found})

@@ -75,7 +75,7 @@ def measure(
     rounds: int = 5, works: tuple[Work, ...] = WORKS, say: Callable[[str], object] = lambda _: None
 ) -> dict[str, Any]:
     """All measurements, as JSON can hold them."""
-    torch = _torch()
+    torch = torch_with_a_gpu()
     torch.backends.cudnn.benchmark = False
     found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "environment": environment()}
     found["exactness"] = {sigma: exactness(10**9, sigma) for sigma in SIGMAS}
@@ -178,11 +178,11 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
 
     torch.manual_seed(0)
     module = getattr(networks, work.network)(work.classes).eval().cuda()
-    with _tf32(torch, precision.tf32):
+    with tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
         smoothing = Smoothing.of(model, law(sigma), work.batch)
         own = Smoothing.of(model, law(sigma))
-        plain = _Plain(torch, model, work, float(sigma))
+        plain = Plain(torch, model, work, float(sigma))
         paper = _PaperSampler(torch, sigma, work.level)
 
         def actions(images: Inputs, n: int) -> dict[str, Callable[[], object]]:
@@ -192,18 +192,18 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
             return {
                 "forward passes": each(lambda: plain.forward_passes(n)),
                 "standard": each(lambda: plain.standard(plain.noisy, n)),
-                "ours, fresh": lambda: _certify(smoothing, images, n, "fresh"),
-                "ours, fresh, own batch": lambda: _certify(own, images, n, "fresh"),
+                "ours, fresh": lambda: certify_all(smoothing, images, n, "fresh"),
+                "ours, fresh, own batch": lambda: certify_all(own, images, n, "fresh"),
                 "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled, n)),
-                "ours, shared": lambda: _certify(smoothing, images, n, "shared"),
+                "ours, shared": lambda: certify_all(smoothing, images, n, "shared"),
                 "paper64": each(lambda: plain.standard(paper.noisy, n)),
             }
 
         batches = -(-own.batch_for(work.shape, work.n) // work.batch)
-        for warm_up in actions(_images(work, 2), batches * work.batch).values():
+        for warm_up in actions(some_images(work, 2), batches * work.batch).values():
             warm_up()
-        images = _images(work, _how_many(lambda: plain.forward_passes(work.n)))
-        few = _images(work, -(-len(images.levels) // FEW_IMAGES))
+        images = some_images(work, how_many(lambda: plain.forward_passes(work.n)))
+        few = some_images(work, -(-len(images.levels) // FEW_IMAGES))
         whole, parts = actions(images, work.n), actions(few, work.n)
         first = alternate({name: whole[name] for name in CORE}, rounds)
         second = alternate({name: action for name, action in parts.items() if name not in CORE[1:]}, FEW_ROUNDS)
@@ -220,35 +220,35 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
         "images": len(images.levels),
         "rounds": rounds,
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
-        "ratios": _ratios(first, [("ours, fresh", "forward passes"), ("ours, fresh", "standard")])
-        | _ratios(second, [(name, "forward passes") for name in more]),
+        "ratios": ratios(first, [("ours, fresh", "forward passes"), ("ours, fresh", "standard")])
+        | ratios(second, [(name, "forward passes") for name in more]),
     }
 
 
-def _images(work: Work, count: int) -> Inputs:
+def some_images(work: Work, count: int) -> Inputs:
     """Different images, so that nothing can be kept from one to the next."""
     return Inputs(tuple(range(count)), tuple((work.level + i) % 256 for i in range(count)), (0,) * count)
 
 
-def _how_many(action: Callable[[], object]) -> int:
+def how_many(action: Callable[[], object], seconds: float = SECONDS) -> int:
     """So many images that a run takes some seconds: what is done once for a run weighs little then, as in practice."""
     start = time.perf_counter()
     action()
-    return max(1, round(SECONDS / (time.perf_counter() - start)))
+    return max(1, round(seconds / (time.perf_counter() - start)))
 
 
-def _ratios(taken: Alternated, pairs: list[tuple[str, str]]) -> dict[str, list[float]]:
+def ratios(taken: Alternated, pairs: list[tuple[str, str]]) -> dict[str, list[float]]:
     """Median, lower and upper end of the interval."""
-    ratios = {f"{first} / {second}": taken.ratio(first, second) for first, second in pairs}
-    return {name: [round(r.median, 4), round(r.low, 4), round(r.high, 4)] for name, r in ratios.items()}
+    found = {f"{first} / {second}": taken.ratio(first, second) for first, second in pairs}
+    return {name: [round(r.median, 4), round(r.low, 4), round(r.high, 4)] for name, r in found.items()}
 
 
-def _certify(smoothing: Smoothing, images: Inputs, n: int, noise: str) -> None:
+def certify_all(smoothing: Smoothing, images: Inputs, n: int, noise: str) -> None:
     for _ in certify_inputs(smoothing, images, settings(n0=N0, n=n, noise=noise), secret()):
         pass
 
 
-class _Plain:
+class Plain:
     """The forward passes alone, and standard smoothing as the field writes it: no bound, no records, no checks."""
 
     def __init__(self, torch: Any, model: TorchModel, work: Work, sigma: float) -> None:
@@ -315,7 +315,7 @@ class _PaperSampler:
 
 
 @contextmanager
-def _tf32(torch: Any, allowed: bool) -> Iterator[None]:
+def tf32(torch: Any, allowed: bool) -> Iterator[None]:
     """The same for convolutions and products, and as it was afterwards."""
     before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
     torch.backends.cudnn.allow_tf32 = allowed
@@ -327,7 +327,7 @@ def _tf32(torch: Any, allowed: bool) -> Iterator[None]:
         torch.set_float32_matmul_precision(before[1])
 
 
-def _torch() -> Any:
+def torch_with_a_gpu() -> Any:
     try:
         import torch
     except ImportError:
@@ -341,7 +341,7 @@ def exactness(elements: int, sigma: str) -> dict[str, int]:
     """Compare the GPU's noise with the CPU's, element by element, until so many were compared."""
     from ..noise import Sampler
 
-    torch = _torch()
+    torch = torch_with_a_gpu()
     gpu, cpu = GpuSampler(law(sigma), Place("cuda:0")), Sampler(law(sigma))
     dimension, copies = 3072, 1 << 14
     compared = different = 0

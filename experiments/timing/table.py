@@ -1,0 +1,43 @@
+"""Write the timing table of docs/paper.md from what was measured.
+
+    python experiments/timing/table.py docs/data/timing.json docs/paper.md
+
+Only what lies between the marks in the page is replaced; no number there is typed by hand.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from soundsmooth.bench.pages import fill, interval, table
+
+METHODS = ("shared", "reloaded", "fresh")
+
+
+def main(source: Path, page: Path) -> None:
+    fill(page, "timing", tables(json.loads(source.read_text())))
+
+
+def tables(found: dict[str, Any]) -> str:
+    ratios = [f"{name} / standard" for name in METHODS]
+    names = ["one image, seconds", "k", "standard", *METHODS, "breakpoints", *ratios]
+    head = f"One {found['machine']}, torch {found['environment']['torch']}:"
+    note = "In brackets the paper's ratio. Breakpoints and tables are proved from nothing, on one core."
+    command = "`python experiments/timing/measure.py docs/data/timing.json`."
+    return f"{head} {command}\n\n{table(names, [row_of(row) for row in found['rows']])}\n\n{note}"
+
+
+def row_of(row: dict[str, Any]) -> list[str]:
+    seconds = row["seconds"]
+    return [
+        f"{row['network']}, n = {row['n']}, batch {row['batch']}, {row['precision']}",
+        row["k"],
+        *(f"{seconds[name]:.3f}" for name in ("standard", *METHODS)),
+        f"{row['breakpoints, seconds']:.3f}",
+        *(f"{interval(row['ratios'][f'{name} / standard'], 3)} ({row['paper'][name]})" for name in METHODS),
+    ]
+
+
+if __name__ == "__main__":
+    main(*(Path(name) for name in sys.argv[1:]))

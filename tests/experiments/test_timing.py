@@ -1,0 +1,95 @@
+"""The timing experiment: noise from files is the noise that was drawn, and the tables hold what was measured."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from soundsmooth.bench.gpu import Work
+from soundsmooth.bench.pages import fill, table
+from soundsmooth.machine import Place
+from soundsmooth.noise import GpuSampler, Purpose, law
+from soundsmooth.noise.sources import SharedNoise
+from soundsmooth.runs.engine import Smoothing, Worker
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
+KEY = bytes(range(32))
+
+
+def load(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), FOLDER / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for their module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_noise_from_files_is_the_noise_that_was_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_interpreter: None
+) -> None:
+    measure = load("timing/measure.py")
+    monkeypatch.setattr(measure, "N0", 6)
+    monkeypatch.setattr(measure.secrets, "token_bytes", lambda _: KEY)
+    a_law = law("0.5")
+    model: Any = None
+    sampler = GpuSampler(a_law, Place(DEVICE), threads=1)
+    work = Work("none", (1, 4, 4), 2, 20, 10, 10)
+    files = measure.NoiseFiles.write(tmp_path, Smoothing(a_law, (Worker(model, sampler),), 10, ""), work)
+    assert len(list(tmp_path.iterdir())) == 3
+    kept = SharedNoise(sampler, KEY)
+    for purpose, first, copies in (
+        (Purpose.SELECTION, 0, 6),
+        (Purpose.ESTIMATION, 0, 10),
+        (Purpose.ESTIMATION, 10, 10),
+    ):
+        found = files.noisy(purpose, work.level, first, copies).values
+        assert torch.equal(found, kept.noisy(purpose, work.level, first, copies).values)
+        assert len(torch.unique(found)) > 10
+
+
+def test_the_timing_table() -> None:
+    row = {
+        "network": "resnet50",
+        "n": 10_000,
+        "batch": 100,
+        "k": "12",
+        "precision": "fp32",
+        "seconds": {"standard": 2.0, "shared": 2.02, "reloaded": 3.0, "fresh": 2.01},
+        "ratios": {f"{name} / standard": [1.5, 1.25, 1.75] for name in ("shared", "reloaded", "fresh")},
+        "breakpoints, seconds": 0.0321,
+        "paper": {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9},
+    }
+    found = load("timing/table.py").tables({"machine": "card", "environment": {"torch": "9"}, "rows": [row]})
+    assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 2.000 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
+    assert "1.500 [1.250, 1.750] (14.9) |" in found
+    lines = [line for line in found.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_how_much_faster_is_field_over_ours() -> None:
+    rows = [
+        {"network": "net", "precision": "fp32", "seconds": {"standard": 6.0, "ours, fresh, own batch": 5.0}},
+        {
+            "network": "net",
+            "precision": "bf16 channels-last",
+            "seconds": {"standard": 3.0, "ours, fresh, own batch": 2.0},
+        },
+    ]
+    assert load("performance/table.py").faster(rows).splitlines()[-1] == "| net | 6.000 | 2.000 | 3.00 |"
+
+
+def test_only_what_lies_between_the_marks_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x begin -->\nold\n<!-- x end -->\nb\n<!-- y begin --><!-- y end -->\n")
+    fill(page, "x", table(["h", "i"], [["1", "2"]]))
+    assert page.read_text().startswith("a\n<!-- x begin -->\n| h | i |\n| --- | --- |\n| 1 | 2 |\n<!-- x end -->\nb\n")
+    with pytest.raises(ValueError, match="has no marks <!-- z begin -->"):
+        fill(page, "z", "")
+    assert "<!-- y begin --><!-- y end -->" in page.read_text()
