@@ -124,12 +124,12 @@ def test_every_nth_of_each_class(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_parts_are_what_is_announced() -> None:
-    """1000 images, 100 and 40; at n = 6000 one wrong vote is too many for radius 3."""
+    """1000 images, 100 and 20; at n = 6000 one wrong vote is too many for radius 3."""
     assert fake.MOST == 500
     assert [(part.n, 2 * len(range(0, fake.MOST, part.step))) for part in proposition.PARTS] == [
         (6000, 1000),
         (6000, 100),
-        (100_000, 40),
+        (100_000, 20),
     ]
     radii = [radius_below(clopper_pearson_below(hits, 6000, Fraction(1, 1000)), fake.SIGMA) for hits in (6000, 5999)]
     assert radii[0] >= fake.RADIUS > radii[1]
