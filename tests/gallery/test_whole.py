@@ -7,8 +7,8 @@ verdict is wrong with 1e-6 by definition).
 
 import pytest
 
+from soundsmooth.gallery import fake
 from soundsmooth.gallery.certifiers import FloatSum, Ours, Standard
-from soundsmooth.gallery.entries import proposition
 from soundsmooth.gallery.entry import Options, all_entries
 
 #: Class 0 has 0.54 at the point 0 there, which takes more copies to establish.
@@ -17,7 +17,7 @@ COPIES = {"listing1": 20_000, "pixel": 20_000}
 
 @pytest.mark.parametrize("name", all_entries())
 def test_somebody_is_wrong_and_it_is_not_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposition, "MOST", 4)  # eight images remembered and tried
+    monkeypatch.setattr(fake, "MOST", 4)  # eight images remembered and tried
     entry = all_entries()[name]
     certifiers = [Standard("float32"), FloatSum(), Ours()]
     found = list(entry.run(certifiers, Options(n=COPIES.get(name, 2000))))

@@ -77,8 +77,10 @@ class _Numpy:
 
     def under_noise(self, point: npt.NDArray[Any], copies: int, sigma: float) -> npt.NDArray[Any]:
         drawn = np.float64 if self.dtype == np.float64 else np.float32  # NumPy draws no half-precision normals
-        noise: npt.NDArray[Any] = self.rng.standard_normal((copies, *point.shape), dtype=drawn).astype(self.dtype)
-        batch: npt.NDArray[Any] = point + noise * self.dtype.type(sigma)
+        noise = self.rng.standard_normal((copies, *point.shape), dtype=drawn)
+        batch: npt.NDArray[Any] = noise.astype(self.dtype, copy=False)
+        batch *= self.dtype.type(sigma)  # in place: a batch of images is large
+        batch += point
         return batch
 
     def votes(self, scores: Classifier, batch: npt.NDArray[Any], num_classes: int) -> Counts:
