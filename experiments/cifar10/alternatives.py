@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
+from networks import read_safetensors
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 from torch.nn.grad import conv2d_input
@@ -330,7 +330,7 @@ def noisy_copies(data: Path | None, sigma: float, copies: int = COPIES) -> Tenso
 
 def loaded(network: nn.Sequential, path: Path) -> nn.Sequential:
     """The network with weights from a file, in evaluation mode; counters of batches may be missing."""
-    missing, unexpected = network.load_state_dict(load_file(path), strict=False)
+    missing, unexpected = network.load_state_dict(read_safetensors(path), strict=False)
     lacking = [name for name in missing if not name.endswith("num_batches_tracked")]
     if lacking or unexpected:
         raise ValueError(f"{path.name} does not fit the network: {lacking or unexpected}")

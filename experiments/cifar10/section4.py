@@ -1,0 +1,82 @@
+"""Write the tables on section 4 of the paper into docs/paper.md: Proposition 4.1 and the alternatives of 4.3.
+
+    python experiments/cifar10/section4.py docs/data/proposition.json docs/data/alternatives.json docs/paper.md
+
+No number there is typed by hand.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from soundsmooth.bench.pages import fill, table
+
+
+def main(proposition: Path, alternatives: Path, page: Path) -> None:
+    """Fill in what was measured so far."""
+    for source, name, tables in (
+        (proposition, "proposition", of_proposition),
+        (alternatives, "alternatives", of_alternatives),
+    ):
+        if source.exists():
+            fill(page, name, tables(json.loads(source.read_text(encoding="utf-8"))))
+
+
+COUNTS = {
+    "right": "certified",
+    "large": "radius ≥ 3",
+    "flipped": "x + p is the other class",
+    "contradicted": "contradicted",
+}
+
+
+def of_proposition(found: dict[str, Any]) -> str:
+    rows = [(part["n"], name, row) for part in found["parts"] for name, row in part.items() if isinstance(row, dict)]
+    body = [
+        [
+            str(n),
+            str(row["images"]),
+            name,
+            *(str(row[each]) for each in COUNTS),
+            f"{row['wrong votes']} of {row['votes']}",
+        ]
+        for n, name, row in rows
+    ]
+    distances = [end for _, _, row in rows for end in row["distances"]]
+    note = (
+        f"‖p‖₂ lies between {min(distances):.3f} and {max(distances):.3f}. *Certified* counts certificates of the "
+        "image's own class; *contradicted* counts images whose certified ball contains an x + p with another class, "
+        "both at α divided by the number of images."
+    )
+    return f"{table(['n', 'images', 'certifier', *COUNTS.values(), 'wrong votes'], body)}\n\n{note}"
+
+
+def of_alternatives(found: dict[str, Any]) -> str:
+    rows = found["networks"]
+    norms = ["linf", "l2 below", "l2 above"]
+    head = ["σ", *(f"10^, {name}, {kind}" for name in norms for kind in ("plain", "residual")), "margin", "slope"]
+    products = [
+        [f"{row['sigma']}", *(power(row, name, kind) for name in norms for kind in ("plain", "residual")),
+         f"{row['margin'][1]:.3g}", f"{row['slope'][1]:.3g}"]
+        for row in rows
+    ]  # fmt: skip
+    boxes = [each["box"] for each in rows[0]["intervals"]]
+    widths = [
+        [f"{row['sigma']}", *(f"{each['width / margin'][1]:.1e} ({each['decided']})" for each in row["intervals"])]
+        for row in rows
+    ]
+    return (
+        f"Products of the layers' operator norms, as powers of ten, and medians of margin and slope over "
+        f"{rows[0]['copies']} noisy copies:\n\n{table(head, products)}\n\n"
+        "One pass of interval arithmetic: the width of the logits' intervals over the margin (median), and in brackets "
+        f"how many copies are decided:\n\n{table(['σ', *boxes], widths)}"
+    )
+
+
+def power(row: dict[str, Any], norm: str, kind: str) -> str:
+    return f"{row['log10 of the product'][norm][kind]:.1f}"
+
+
+if __name__ == "__main__":
+    main(*(Path(name) for name in sys.argv[1:]))
