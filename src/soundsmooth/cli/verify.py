@@ -29,7 +29,7 @@ REFUTED = 1
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.
 SHOWN = 8
-FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights")
+FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights", "untrusted", "timeout")
 
 
 def run_verify(
@@ -236,7 +236,7 @@ def _replay_meaning(found: Replay) -> str:
 def _key(bound: bool) -> str:
     if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    return "The issuer may have chosen the key: nothing is claimed against one who tried many (no --nonce)."
+    return "The issuer may have chosen the key: nothing is claimed against one who tried many (that takes --commitment and --nonce)."
 
 
 def _say(console: Console, text: str) -> None:
