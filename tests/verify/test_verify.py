@@ -246,7 +246,7 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("issuer", "auditor"), [(["--untrusted"], []), ([], ["--untrusted"])])
 def test_another_process_is_no_other_machine(issuer: list[str], auditor: list[str], tmp_path: Path) -> None:
-    """A graph votes the same in a process without the key: who promised to run it there is not excused for forgeries."""
+    """A graph votes the same in a process without the key: who promised to run it there has no excuse for others."""
     run = tmp_path / "run.db"
     command("certify", "--limit", 1, "--n", 200, "--out", run, *issuer)
     report = json.loads(command("verify", run, "--replay", "all", "--json", *auditor).stdout)

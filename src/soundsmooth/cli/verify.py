@@ -236,7 +236,8 @@ def _replay_meaning(found: Replay) -> str:
 def _key(bound: bool) -> str:
     if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    return "The issuer may have chosen the key: nothing is claimed against one who tried many (that takes --commitment and --nonce)."
+    without = "without --commitment and --nonce nothing is claimed against one who tried many"
+    return f"The issuer may have chosen the key: {without}."
 
 
 def _say(console: Console, text: str) -> None:

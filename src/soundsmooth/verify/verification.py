@@ -79,7 +79,7 @@ class Verification:
 
     @property
     def key_bound(self) -> bool:
-        """The key was fixed by the nonce that the auditor drew for the commitment noted: the premise against issuers."""
+        """The key was fixed by the nonce that the auditor drew for this commitment: the premise against an issuer."""
         return any(check.name == "nonce" and check.passed for check in self.checks)
 
     def check(self, *checks: Check) -> None:
