@@ -150,6 +150,16 @@ def test_failed_images_are_said_and_the_exit_code_too(
         assert store.progress().finished == 10
 
 
+def test_without_a_run_a_failing_model_is_one_line(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was certified before is in the file."""
+    (tmp_path / "mine.py").write_text(FAULTY)
+    monkeypatch.setenv("FAIL", "1")
+    options = ("certify", "mine:make", data, "--n", 200, "--out", "run.jsonl", "--independence", "assumed")
+    error = error_of(*options, folder=tmp_path, quiet=False)
+    done = len((tmp_path / "run.jsonl").read_text().splitlines())
+    assert f"the model failed: RuntimeError: no memory; {done} of 10 images are certified" in error
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list) -> None:
