@@ -81,8 +81,8 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
         raise
     except Exception as error:  # the model's: it is somebody else's code
         raise ValueError(
-            f"the model failed: {type(error).__name__}: {first_line(error)}; {_so_far(done, count, output)}. With --out "
-            "run.db such an image fails alone, and the others go on"
+            f"the model failed: {type(error).__name__}: {first_line(error)}; {_so_far(done, count, output)}. "
+            "With --out run.db such an image fails alone, and the others go on"
         ) from error
     return done
 
