@@ -227,8 +227,11 @@ def _replay_meaning(found: Replay) -> str:
             f"For the set: except with probability {decimal_above(found.beta)}, at most {found.escaped} of {count} "
             f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
         )
+    found_wrong = "Nothing wrong was found."
+    if found.differ:
+        found_wrong = "Votes differ, which another machine explains, and a forgery too."
     return (
-        f"Nothing wrong was found. What counts for one certificate is (i). {together} Only --replay all verifies "
+        f"{found_wrong} What counts for one certificate is (i). {together} Only --replay all verifies "
         "fully, and an audit that is repeated until it pleases proves nothing."
     )
 
