@@ -1,4 +1,4 @@
-"""The tamper test at full length: 10 000 random byte flips of a run's file and of a certificate.
+"""The tamper test at full length: 10 000 random byte flips of each of three runs' files and of a certificate.
 
 python experiments/verify/flips.py [FLIPS]
 """
@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import Noted
 from verify.flips import flip
-from verify.issuer import issue, motley, packed, small_run
+from verify.issuer import issue, measured_run, motley, packed, small_run
 
 
 def main(times: int) -> None:
@@ -23,11 +23,12 @@ def main(times: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         small = packed(issue(Path(folder) / "small.db", small_run([1, 3], n=100)))
         large = packed(motley(Path(folder) / "motley.db"))
+        measured = packed(issue(Path(folder) / "measured.db", measured_run([0, 3])))
         with Store.read(large) as store:
             certificate = next(store.certificates())
         record = Path(folder) / "certificate.json"
         record.write_text(certificate.to_json(), encoding="utf-8")
-        for path in (small, large, record):
+        for path in (small, large, measured, record):
             found = flip(path, times, Noted(), random.Random(seed))
             print(f"{path.name}, {path.stat().st_size} bytes: {dict(found)}", flush=True)
 

@@ -150,6 +150,17 @@ def test_failed_images_are_said_and_the_exit_code_too(
         assert store.progress().finished == 10
 
 
+def test_without_a_run_a_failing_model_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bright image, which is certified and written, and a dark one, on which the model fails."""
+    (tmp_path / "mine.py").write_text(FAULTY)
+    monkeypatch.setenv("FAIL", "1")
+    np.savez(tmp_path / "two.npz", x=np.stack([np.full((1, 8, 8), level, np.uint8) for level in (200, 10)]))
+    options = ("certify", "mine:make", "two.npz", "--n", 200, "--out", "run.jsonl", "--independence", "assumed")
+    error = error_of(*options, folder=tmp_path, quiet=False)
+    assert "the model failed: RuntimeError: no memory; 1 of 2 images are certified, written to run.jsonl" in error
+    assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list) -> None:

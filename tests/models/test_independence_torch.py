@@ -1,5 +1,6 @@
 """torch modules: what torch.export makes of them is inspected and run; state and mixing are found out."""
 
+import platform
 from collections.abc import Callable
 
 import numpy as np
@@ -118,6 +119,12 @@ def mask_kept_in_a_constant(x: Tensor) -> Tensor:
 KEPT = torch.zeros(4, 4)
 
 
+def unwrapped(row: Tensor) -> Tensor:
+    """vmap hands one row to its function, which can take the whole batch out of it."""
+    whole = torch._C._functorch.get_unwrapped(row) if torch._C._functorch.is_batchedtensor(row) else row
+    return row - whole.mean()
+
+
 FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_over_all_axes": lambda x: (x - x.mean((0, 1, 2, 3))).flatten(1),
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
@@ -178,6 +185,12 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "mask_kept_in_a_constant": mask_kept_in_a_constant,
     "einsum_over_rows": lambda x: torch.einsum("bi,bj->ij", x.flatten(1), x.flatten(1))[: x.shape[0]],
     "einsum_of_all_pairs": lambda x: torch.einsum("bi,ci->bc", x.flatten(1), x.flatten(1)),
+    "cast_out_of_range": lambda x: (x.flatten(1)[:, :3] * 1e10).to(torch.uint32).float(),
+    "sum_of_integers": lambda x: (x * 1e10).flatten(1).unsqueeze(2).sum(2, dtype=torch.int32).float(),
+    "quantized_by_all_rows": lambda x: torch.fake_quantize_per_tensor_affine(
+        x, *torch._choose_qparams_per_tensor(x), 0, 255
+    ).flatten(1),
+    "unwrapped_in_vmap": lambda x: torch.func.vmap(unwrapped)(x).flatten(1),
     "constant_output": lambda x: torch.zeros(3, 2),
     "two_outputs": lambda x: (x.flatten(1), x),  # type: ignore[dict-item,return-value]
 }
@@ -198,7 +211,9 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
 }
 
 #: Not shown: state that no output depends on, memory that happens to be zero, an output that is no tensor.
-NOT_SHOWN = {"uninitialised", "two_outputs", "writes_to_input", "instance_norm_running"}
+NOT_SHOWN = {"uninitialised", "two_outputs", "writes_to_input", "instance_norm_running", "sum_of_integers"}
+if platform.machine() not in ("x86_64", "AMD64"):  # undefined, but perhaps the same at all positions
+    NOT_SHOWN.add("cast_out_of_range")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -260,6 +275,8 @@ GOOD: dict[str, Callable[[Tensor], Tensor]] = {
     "attention": lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True).flatten(1),
     "top": lambda x: x.flatten(1).topk(3, dim=1).values,
     "glu": lambda x: functional.glu(x, 1).flatten(1),
+    "index_of_the_largest": lambda x: x.flatten(1).argmax(1, keepdim=True).float(),
+    "zeros_that_are_integers": lambda x: x.flatten(1) + x.new_zeros(x.shape[0], 1, dtype=torch.int64),
 }
 
 

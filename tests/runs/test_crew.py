@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from runs.far_models import DiesOnce, HangsOnce, Once, batch_mean, brightness
+from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs import crew, station, voter
@@ -33,7 +33,9 @@ def inputs(count: int = COUNT) -> Inputs:
 
 
 def recipe(model: object = brightness) -> SmootherRecipe:
-    return SmootherRecipe.of(model, "0.5", batch_size=10, threads=1)
+    """Models that misbehave or wait are to do so in the run, and not while the rows are checked before it."""
+    how = "assumed" if isinstance(model, Once | Slow) else "auto"
+    return SmootherRecipe.of(model, "0.5", batch_size=10, threads=1, independence=how)
 
 
 def small(noise: str = "fresh") -> Settings:
@@ -202,6 +204,15 @@ def test_what_is_promised_as_checked_is_checked_there() -> None:
     """Ledger, row 6: votes by company are seen, before anything is promised."""
     with pytest.raises(DependentRowsError, match="the vote of a row depends on its batch"):
         Muster.of(FakeCrew(), recipe(batch_mean), inputs(), small())
+
+
+@pytest.mark.parametrize(("kind", "message"), [(HangsOnce, "no answer within 2 seconds"), (DiesOnce, "died")])
+def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
+    kind: type[Once], message: str, tmp_path: Path
+) -> None:
+    build = SmootherRecipe.of(kind(tmp_path, 1), "0.5", batch_size=10, threads=1)
+    with pytest.raises(ValueError, match=rf'{message}.* while the model\'s rows were checked.*"assumed"'):
+        Muster.of(Processes(1), build, inputs(), small(), timeout=0.2)
 
 
 def test_the_seed_stays_at_home() -> None:

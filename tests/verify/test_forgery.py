@@ -134,6 +134,7 @@ def test_honest_differences_of_another_machine(tmp_path: Path) -> None:
     assert not result.refuted
     assert result.replay.differ > 0
     assert result.replay.excess > 0
+    assert any("votes differ" in text for text in result.unchecked)  # which is not the same as in order
     doubtful = result.replay.statements[2]
     assert doubtful.alone.radius == doubtful.struck.radius < doubtful.claimed.radius
     assert 0 < doubtful.honest.radius < doubtful.claimed.radius

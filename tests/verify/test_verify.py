@@ -68,6 +68,17 @@ def test_wrong_nonce(run: Path) -> None:
     assert "not the noted cdcd" in the_finding(verify(run, Noted(nonce="cd" * 32)))
 
 
+def test_a_nonce_binds_only_for_a_commitment_that_was_noted(run: Path) -> None:
+    """Who knows the nonce can still try promises (seeds, say) until a key is lucky: the nonce alone proves nothing."""
+    alone = verify(run, Noted(nonce=NONCE))
+    assert not alone.refuted
+    assert not alone.key_bound
+    assert any("for which commitment?" in text for text in alone.unchecked)
+    promise = small_run().promise
+    assert verify(run, Noted(commitment=promise.commitment, nonce=NONCE)).key_bound
+    assert verify(run, Noted(promise=promise, nonce=NONCE)).key_bound
+
+
 def test_other_commitment(run: Path) -> None:
     assert "not as the noted 0000" in the_finding(verify(run, Noted(commitment="00" * 32)))
 
@@ -231,6 +242,18 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
     wrong = command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
     assert "this is not the promised model" in wrong
     assert "REFUSED" in wrong
+
+
+@pytest.mark.parametrize(("issuer", "auditor"), [(["--untrusted"], []), ([], ["--untrusted"])])
+def test_another_process_is_no_other_machine(issuer: list[str], auditor: list[str], tmp_path: Path) -> None:
+    """A graph votes the same in a process without the key: who promised to run it there has no excuse for others."""
+    run = tmp_path / "run.db"
+    command("certify", "--limit", 1, "--n", 200, "--out", run, *issuer)
+    report = json.loads(command("verify", run, "--replay", "all", "--json", *auditor).stdout)
+    assert report["replay"]["same kind of machine"]
+    assert report["full"]
+    assert not report["refuted"]
+    assert ("isolated=yes" in report["promise"]["flags"]) == bool(issuer)
 
 
 def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:

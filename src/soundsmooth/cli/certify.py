@@ -11,6 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
+from ..models.protocol import first_line
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, secret
 from ..report import (
@@ -74,10 +75,21 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
             done.append(record)
     except KeyboardInterrupt:
         bar.stop()
-        where = f", written to {output.path}" if output.path and done else ""
-        bar.console.print(f"stopped: {len(done)} of {count} images are certified{where}", highlight=False)
+        bar.console.print(f"stopped: {_so_far(done, count, output)}", highlight=False)
         raise typer.Exit(130) from None
+    except (ValueError, ArithmeticError, MemoryError, OSError):  # main says them in one line as they are
+        raise
+    except Exception as error:  # the model's: it is somebody else's code
+        raise ValueError(
+            f"the model failed: {type(error).__name__}: {first_line(error)}; {_so_far(done, count, output)}. "
+            "With --out run.db such an image fails alone, and the others go on"
+        ) from error
     return done
+
+
+def _so_far(done: list[Certificate], count: int, output: Output) -> str:
+    where = f", written to {output.path}" if output.path and done else ""
+    return f"{len(done)} of {count} images are certified{where}"
 
 
 def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:

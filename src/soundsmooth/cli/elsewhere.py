@@ -49,7 +49,7 @@ def muster(choices: Choices, chosen: Settings, begun: "Terms | None") -> "Iterat
         how = how.with_batch(int(begun.promise.values["batch"]))
     images = inputs(choices, how.grid)
     with _crew(choices, how) as crew:
-        yield Muster.of(crew, how, images, chosen), bool(choices.get("allow_mixed"))
+        yield Muster.of(crew, how, images, chosen, choices.get("timeout")), bool(choices.get("allow_mixed"))
 
 
 def _crew(choices: Choices, how: "SmootherRecipe") -> "AbstractContextManager[Processes | RayCrew]":

@@ -166,6 +166,8 @@ def verify(
     threads: o.Threads = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
+    untrusted: o.Untrusted = None,
+    timeout: o.VerifyTimeout = None,
     json_: Annotated[bool, typer.Option("--json", help="One JSON object instead of a screen.")] = False,
 ) -> None:
     """Check somebody else's certificates: arithmetic, commitment and key, and, with --replay, the votes.

@@ -153,6 +153,9 @@ _NOTED = "What you noted"
 _AGAIN = "Votes"
 VerifyModel = Annotated[str | None, _option("The model: .onnx, or package.module:factory.", "--model", panel=_MODEL)]
 VerifyData = Annotated[Path | None, _option("The data: an .npz file, all of it.", "--data", panel=_MODEL)]
+VerifyTimeout = Annotated[
+    float | None, _option("Seconds after which an untrusted model is ended, over a batch.", panel=_MODEL, default="600")
+]
 Replay = Annotated[
     str | None, _option("Vote again: 5%, all, or a number of blocks. Drawn after the hash is shown.", panel=_AGAIN)
 ]

@@ -29,7 +29,7 @@ REFUTED = 1
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.
 SHOWN = 8
-FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights")
+FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights", "untrusted", "timeout")
 
 
 def run_verify(
@@ -227,8 +227,11 @@ def _replay_meaning(found: Replay) -> str:
             f"For the set: except with probability {decimal_above(found.beta)}, at most {found.escaped} of {count} "
             f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
         )
+    found_wrong = "Nothing wrong was found."
+    if found.differ:
+        found_wrong = "Votes differ, which another machine explains, and a forgery too."
     return (
-        f"Nothing wrong was found. What counts for one certificate is (i). {together} Only --replay all verifies "
+        f"{found_wrong} What counts for one certificate is (i). {together} Only --replay all verifies "
         "fully, and an audit that is repeated until it pleases proves nothing."
     )
 
@@ -236,7 +239,8 @@ def _replay_meaning(found: Replay) -> str:
 def _key(bound: bool) -> str:
     if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    return "The issuer may have chosen the key: nothing is claimed against one who tried many (no --nonce)."
+    without = "without --commitment and --nonce nothing is claimed against one who tried many"
+    return f"The issuer may have chosen the key: {without}."
 
 
 def _say(console: Console, text: str) -> None:

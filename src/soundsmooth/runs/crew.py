@@ -32,8 +32,12 @@ LOOK = 1.0
 BAD_STARTS = 5
 #: So long a run waits for a cluster that has lost all its machines.
 UNMANNED_SECONDS = 600.0
-#: Seconds in which the first worker must have found a place and built its model.
+#: Seconds in which the first worker must have found a place and built its model; and in which it must have checked it.
 FIRST_SECONDS = 900.0
+#: A check of rows is as long as so many of the shortest blocks.
+CHECK_BLOCKS = 10
+#: How to go on with a model that cannot be checked.
+UNCHECKED = 'independence="assumed" leaves the check out, and the certificate says so'
 
 
 class Death(NamedTuple):
@@ -96,14 +100,15 @@ class Muster:
     found: Survey
 
     @classmethod
-    def of(cls, crew: Crew, build: Build, inputs: Inputs, settings: Settings) -> "Muster":
-        hand = crew.hire()
-        hand.call("survey", crew.share(build), some(inputs.levels), settings)
-        found = _first_answer(crew, hand)
-        if isinstance(found, BaseException):
-            raise found
-        if isinstance(found, Death):
-            raise ValueError(f"a worker died while it built the model: {found.reason}")
+    def of(cls, crew: Crew, build: Build, inputs: Inputs, settings: Settings, timeout: float | None = None) -> "Muster":
+        """A ValueError if the model cannot be built, or is not what would be promised; `timeout` as for `engine`."""
+        hand, images = crew.hire(), some(inputs.levels)
+        hand.call("survey", crew.share(build), images, settings)
+        found = _first_answer(crew, hand, "the model was built", "is there a free place for it, and enough memory?")
+        if found.identity.independence == "checked":
+            hand.call("check", images, settings)
+            seconds = FIRST_SECONDS if timeout is None else CHECK_BLOCKS * timeout
+            _first_answer(crew, hand, "the model's rows were checked", UNCHECKED, seconds)
         return cls(crew, build, inputs, settings, hand, found)
 
     def run(self, secret: Secret, mixed: bool = False) -> Run:
@@ -115,15 +120,18 @@ class Muster:
         return Elsewhere(self.crew, self.build, run, self.found.kind, self.hand, timeout)
 
 
-def _first_answer(crew: Crew, hand: Hand) -> Any:
-    start = time.monotonic()
-    while time.monotonic() - start < FIRST_SECONDS:
-        for news in crew.wait([hand], LOOK):
+def _first_answer(crew: Crew, hand: Hand, work: str, advice: str, seconds: float | None = None) -> Any:
+    """The answer to the only call that the hand was given; what goes wrong is raised."""
+    start, limit = time.monotonic(), FIRST_SECONDS if seconds is None else seconds
+    while time.monotonic() - start < limit:
+        for news in crew.wait([hand], min(LOOK, limit)):
+            if isinstance(news.what, BaseException):
+                raise news.what
+            if isinstance(news.what, Death):
+                raise ValueError(f"a worker died while {work}: {news.what.reason}; {advice}")
             return news.what
     hand.kill()
-    raise ValueError(
-        f"no worker was ready within {FIRST_SECONDS:.0f} seconds: it found no free place, or building the model hangs"
-    )
+    raise ValueError(f"no answer within {limit:g} seconds while {work}; {advice}")
 
 
 @dataclass(eq=False)

@@ -84,12 +84,16 @@ class Station:
             check_shared_memory(worker.sampler, settings.n0 + settings.n, dimension)
         identity = smoothing.identity(shape)
         batch = smoothing.batch_for(shape, settings.n)
-        if identity.independence == "checked":
-            check_rows(worker.model, worker.sampler, images, min(batch, settings.n))
         if rows_again(identity.independence) is not None:
             check_measurable(settings)
         elsewhere = Smoothing(smoothing.law, (), batch, smoothing.made)
         return Survey(identity, elsewhere, _kind(identity), environment() | {"noise made on": smoothing.made})
+
+    def check(self, images: Sequence[Levels], settings: Settings) -> None:
+        """Refuse a model whose rows are seen to depend on each other. After `survey`."""
+        assert self._smoothing is not None
+        worker, batch = self._smoothing.workers[0], self._smoothing.batch_for(images[0].shape, settings.n)
+        check_rows(worker.model, worker.sampler, images, min(batch, settings.n))
 
     def begin(self, build: Build, duty: Duty, keep: int | None) -> Arrival:
         """Get ready to vote, unless the model is not the promised one."""

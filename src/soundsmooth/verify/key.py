@@ -23,6 +23,11 @@ class Noted:
             if value is not None and not is_digest(value):
                 raise ValueError(f"the {name} must be 64 hexadecimal digits in lower case, not {value!r}")
 
+    @property
+    def fixed(self) -> str | None:
+        """The commitment that was noted, as such or as the promise that it is the hash of."""
+        return self.commitment or (None if self.promise is None else self.promise.commitment)
+
 
 def is_digest(text: object) -> bool:
     """32 bytes in hexadecimal."""
@@ -33,14 +38,15 @@ def key_checks(promise: Promise, commitment: str, seed: str, nonce: str, noted: 
     """What can be said about the key of a run, from its promise, its seed and its nonce.
 
     Guarantee: if all pass, the text has the commitment; the seed is the promised one; and commitment, nonce and
-    promise are those that were noted, where they were. Then the key, HKDF(seed ‖ nonce, C), was fixed by the nonce.
+    promise are those that were noted, where they were. The check of the nonce passes only if the commitment was noted
+    too: then the key, HKDF(seed ‖ nonce, C), was fixed by the nonce. (One who knows the nonce could try promises.)
     """
     yield _spec(promise)
     yield _commitment(promise, commitment, noted.commitment)
     if noted.promise is not None:
         yield _promise(promise, noted.promise)
     yield _seed(promise, seed)
-    yield _nonce(nonce, noted.nonce)
+    yield _nonce(nonce, noted)
 
 
 def _spec(promise: Promise) -> Check:
@@ -76,13 +82,16 @@ def _seed(promise: Promise, seed: str) -> Check:
     return Check("seed", True, "its SHA-256 is the promised one")
 
 
-def _nonce(nonce: str, noted: str | None) -> Check:
+def _nonce(nonce: str, noted: Noted) -> Check:
     if nonce and not is_digest(nonce):
         return Check("nonce", False, "the nonce is not 32 bytes in hexadecimal")
-    if noted is not None:
-        if nonce == noted:
-            return Check("nonce", True, "the one you drew: the issuer could not choose the key")
-        return Check("nonce", False, f"the run used {nonce or 'no nonce'}, not the noted {noted}")
+    if noted.nonce is not None:
+        if nonce != noted.nonce:
+            return Check("nonce", False, f"the run used {nonce or 'no nonce'}, not the noted {noted.nonce}")
+        if noted.fixed is None:
+            text = "the one you drew, but for which commitment? Whoever knows it can try promises (--commitment)"
+            return Check("nonce", None, text)
+        return Check("nonce", True, "the one you drew: the issuer could not choose the key")
     if not nonce:
         return Check("nonce", None, "none; key: self-chosen. Nothing is claimed against an issuer who tries many seeds")
     return Check("nonce", None, f"{nonce}; it binds the issuer only if you drew it after the commitment (--nonce)")

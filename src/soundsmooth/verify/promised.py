@@ -43,6 +43,8 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
         filled |= {"compile": flags.get("compile", "none")}
         if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
             filled |= {"independence": "assumed"}
+    if values["model kind"] == "onnx" and flags.get("isolated") == "yes":
+        filled |= {"untrusted": True}
     if (again := rows_again(values["independence"])) is not None:
         filled |= {"independence": "measured", "again": again}
     k = Fraction(values["margin"]) / grid.q
@@ -92,10 +94,13 @@ def _independence(identity: Identity, promised: str) -> Check:
 
 
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:
-    """Where the machine at hand is not the promised one: kind of device, kernel flags."""
+    """Where the machine at hand is not the promised one: kind of device, kernel flags.
+
+    Which process runs a graph does not change its votes, so that is no difference, and no excuse for one.
+    """
     promised = {"device": promise.values["device"], **flags_of(promise)}
     here = {"device": identity.device, **identity.flags}
-    names = sorted(promised.keys() | here.keys())
+    names = sorted((promised.keys() | here.keys()) - {"isolated"})
     return [
         f"{name} {promised.get(name, 'none')} -> {here.get(name, 'none')}"
         for name in names

@@ -79,7 +79,7 @@ class Verification:
 
     @property
     def key_bound(self) -> bool:
-        """The key was fixed by the nonce that the auditor noted: the premise of every statement about an issuer."""
+        """The key was fixed by the nonce that the auditor drew for this commitment: the premise against an issuer."""
         return any(check.name == "nonce" and check.passed for check in self.checks)
 
     def check(self, *checks: Check) -> None:
@@ -280,8 +280,6 @@ def _add_replay(result: Verification, found: Replay | None) -> None:
     amount = f"{found.drawn} of {found.blocks} blocks and every selection voted again"
     amount += "" if found.rows is None else f", and {found.rows} rows alone"
     differ = f"at least {found.differ} votes differ" if found.differ else "no difference"
-    if found.full:
-        result.checks.append(Check("replay", not result.findings, f"{amount}, {differ}: a full verification"))
-    else:
-        text = f"{amount}, {differ}; only --replay all verifies a certificate fully"
-        result.checks.append(Check("replay", not result.findings, text))
+    end = ": a full verification" if found.full else "; only --replay all verifies a certificate fully"
+    agreed = None if found.differ and not result.findings else not result.findings  # another machine's, or a forger's
+    result.checks.append(Check("replay", agreed, f"{amount}, {differ}{end}"))

@@ -18,7 +18,7 @@ from .report import Report, not_proved, proved
 from .torch_call import Call, Shape
 from .torch_memory import Memory
 from .torch_rules import RULES, AtenRule
-from .values import Unproved, Value
+from .values import UNDEFINED, Unproved, Value
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,21 @@ Found = Value | Extent | tuple[Any, ...] | Unproved
 ASSERTIONS = frozenset({"aten._assert_tensor_metadata.default", "aten._assert_scalar.default"})
 #: What torch.export may hang before a graph's inputs and after its outputs without any effect on the way.
 INPUTS = frozenset({"PARAMETER", "BUFFER", "CONSTANT_TENSOR"})
+#: Calls that take floats and give integers which are not made from them by rounding: indices, and what is filled.
+NO_CASTS = frozenset(
+    [
+        "argmax.default",
+        "argmin.default",
+        "max.dim",
+        "min.dim",
+        "topk.default",
+        "sort.default",
+        "new_zeros.default",
+        "new_ones.default",
+        "new_full.default",
+        "expand_as.default",
+    ]
+)
 
 
 def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[torch.nn.Module, Report]":
@@ -202,6 +217,8 @@ def _outcome(
         arguments = _arguments(node, rule, found)
         call = Call(str(node.target), arguments, symbols.shapes(node.meta["val"]), batch)
         result = rule.flow(call)
+        if _rounds_rows(node, found):
+            raise Unproved(UNDEFINED)
     except Unproved as reason:
         return Unproved(f"{node.target} {node.name!r}: {reason}")
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -261,6 +278,17 @@ def _all_constant(nodes: "list[fx.Node]", found: dict["fx.Node", Found]) -> bool
 def _is_fixed(nodes: "list[fx.Node]") -> bool:
     """An input or a parameter is among the nodes: writing there would be state."""
     return any(node.op != "call_function" for node in nodes)
+
+
+def _rounds_rows(node: "fx.Node", found: dict["fx.Node", Found]) -> bool:
+    """Whether floats made of rows become integers. Out of range that is undefined, and not the same everywhere."""
+    if str(node.target).removeprefix("aten.") in NO_CASTS:
+        return False
+    results = node.meta["val"] if isinstance(node.meta["val"], list | tuple) else [node.meta["val"]]
+    rows = [each for each in node.all_input_nodes if isinstance(value := found[each], Value) and value.axis is not None]
+    return any(each.meta["val"].is_floating_point() for each in rows) and any(
+        not result.is_floating_point() and str(result.dtype) != "torch.bool" for result in results
+    )
 
 
 def _is_written(argument: Any) -> bool:

@@ -11,6 +11,9 @@ from enum import Enum
 
 from .extents import BATCH_SYMBOL, ONE, Extent
 
+#: The reason why rows may not be cast from floats to integers.
+UNDEFINED = "it casts to integers, and what becomes of numbers out of range may depend on the row's position"
+
 Known = tuple[Extent | float, ...]
 
 
