@@ -112,6 +112,15 @@ def test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own() -> N
     assert certify(crowds.RunningMean(), x).radius < 0.1
 
 
+def test_other_rows_are_nowhere_in_the_process_of_a_row() -> None:
+    """Alone 0.78 of the rows are hits: 22 of 100 are lost in the mean, and 5 or fewer with probability 4e-6. With 30
+    others in sight all rows would be hits.
+    """
+    found = certify(crowds.Peeping(), np.full((1, 8, 8), 140, np.uint8), batch_size=1000)
+    assert found.measured is not None
+    assert found.measured.lost > 5
+
+
 def test_a_function_of_the_position_is_certified_for_what_it_says_alone() -> None:
     """In batches class 0, alone always class 1: every hit is lost."""
     found = certify(crowds.first_row, GREY)
