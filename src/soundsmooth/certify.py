@@ -141,6 +141,7 @@ def cast(
         def vote() -> tuple[Votes, Any]:
             block, ready = made.popleft()
             votes, doubt = lanes.use(ready, lambda noisy: (votes_of(voting, noisy, batch), noisy.doubt))
+            lanes.hand_out(votes.labels, doubt)
             return Votes(votes.labels[: block.keep], votes.classes), doubt  # the rest only filled the last batch
 
         for block in blocks(len(copies), batch, x.size):
