@@ -278,14 +278,16 @@ def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) ->
 
     Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from the
     rows that were voted again, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these
-    are independent whatever the batches do: the lower bound from them is wrong with probability at most α/2.
+    are independent whatever the batches do: the lower bound from them, at α/4, is above ½ and wrong, for any class at
+    all, with probability at most α/2. Any class: a model with a memory may have selected the label with the copies for
+    estimation in view (docs/audit.md, Theorem 4).
     (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on each
     other: then the hits in batches are not binomial.)
 
     Guarantee: at most the true value of this bound.
     """
     lost = Fraction(clopper_pearson_above(measured.lost, measured.rows, alpha / 2))
-    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 2)
+    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 4)
 
 
 def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:
