@@ -118,8 +118,7 @@ def test_a_failing_block_is_tried_again_on_its_own_noise(tmp_path: Path) -> None
     model, quiet = Faulty(below=9, times=2), Faulty()
     undisturbed(small_run(count=8, scores=quiet))
     assert finished(tmp_path / "run.db", small_run(count=8, scores=model)) == healthy()
-    assert len(model.batches) == len(quiet.batches)
-    assert all(np.array_equal(a, b) for a, b in zip(model.batches, quiet.batches, strict=True))
+    assert sorted(batch.tobytes() for batch in model.batches) == sorted(batch.tobytes() for batch in quiet.batches)
     with Store.read(tmp_path / "run.db") as store:
         assert store.db.one("SELECT attempts FROM images WHERE place = 0") == 2
         assert store.db.one("SELECT error FROM images WHERE place = 0") == "RuntimeError: out of memory"
