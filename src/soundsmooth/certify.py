@@ -218,6 +218,8 @@ class Poll:
         self._classes: int | None = None
         self._doubts: list[Any] = []
         self._result: tuple[Fetched, Fetched | None] | None = None
+        self.repeated = False
+        """Whether votes were cast once more when the counts were asked for."""
 
     def add(self, votes: Votes, doubt: Any = None) -> None:
         """More votes, with the doubt that their noise leaves."""
@@ -241,6 +243,7 @@ class Poll:
         assert self._result is not None, "the poll is not closed"
         counts, doubt = self._result
         if doubt is not None and any(doubt.get()):
+            self.repeated = True
             return self._again().counts()
         nobody, *classes = counts.get()
         return Counts(tuple(classes), nobody)

@@ -109,7 +109,7 @@ class TorchModel:
         if self._demand not in ("auto", "proved"):
             return
         if shape not in self._graphs:
-            self._graphs[shape] = self._graph(shape)
+            self._graphs.setdefault(shape, self._graph(shape))  # another thread's may be in use by now
         self._independence = unproved(self._demand) if self._graphs[shape] is None else "proved"
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
