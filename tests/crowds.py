@@ -1,5 +1,7 @@
 """Classifiers of small grey images, honest and not, at the top of a module: a fresh process can import them."""
 
+import sys
+
 import numpy as np
 
 CLASSES = 2
@@ -64,6 +66,24 @@ class RunningMean:
         rows = self.rows + 1 + np.arange(len(batch))
         self.total, self.rows = float(totals[-1]), int(rows[-1])
         return one_hot(totals / rows > 0.5)
+
+
+class Peeping:
+    """The mean of all rows of this shape that lie about in its process decides: those of its batch, and those that its
+    callers hold.
+    """
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        rows, frame = [batch], sys._getframe()
+        while frame is not None:
+            held = [each for value in frame.f_locals.values() for each in (value if type(value) is list else [value])]
+            rows += [np.reshape(each, (-1, *batch.shape[1:])) for each in held if _are_rows(each, batch[0])]
+            frame = frame.f_back
+        return one_hot(np.full(len(batch), np.concatenate(rows).mean() > 0.5))
+
+
+def _are_rows(value: object, row: np.ndarray) -> bool:
+    return isinstance(value, np.ndarray) and value.shape[-row.ndim :] == row.shape
 
 
 class NotAlone:

@@ -3,13 +3,19 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Event, RLock, Thread
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from soundsmooth.lanes import OneLane, TwoLanes, lanes_of
+from soundsmooth import certify
+from soundsmooth.certify import Voting
+from soundsmooth.lanes import OneLane, TwoLanes, _Made, lanes_of
 from soundsmooth.machine import Place
+from soundsmooth.models import Votes
+from soundsmooth.noise import Noisy, Purpose
 
 
 @dataclass(eq=False)
@@ -41,7 +47,9 @@ class Gpu:
     def __init__(self) -> None:
         self.outside, self.front, self.back = Stream(), Stream(), Stream()
         self.current = self.outside
+        self.turn = RLock()
         self.cuda = SimpleNamespace(current_stream=lambda _: self.outside, stream=self.stream)
+        self.inference_mode = contextlib.nullcontext
 
     @contextlib.contextmanager
     def stream(self, chosen: Stream) -> Iterator[None]:
@@ -60,6 +68,7 @@ def gpu() -> Gpu:
 def two_lanes(gpu: Gpu) -> TwoLanes:
     found = TwoLanes.__new__(TwoLanes)
     found._torch, found._front, found._back, found._outside = gpu, gpu.front, gpu.back, gpu.outside
+    found._turn = gpu.turn
     return found
 
 
@@ -114,6 +123,63 @@ def test_after_an_error_everything_is_waited_for(gpu: Gpu) -> None:
         attempt()
     assert {"noise", "noise that nobody used"} <= gpu.outside.queue("later")
     assert gpu.current is gpu.outside
+
+
+def test_no_votes_are_queued_between_a_wait_for_them_and_the_noise_that_may_take_their_memory(gpu: Gpu) -> None:
+    """Two threads on one GPU: the votes of one would be queued while the other makes noise, if they did not take turns.
+    A batch that is given back after its votes are queued is then read by votes that all later noise waits for.
+    """
+    began, order = Event(), []
+
+    def vote() -> None:
+        with two_lanes(gpu) as both:
+            began.set()
+            both.use(_Made(None, set()), lambda _: order.append("votes"))
+
+    def noise() -> None:
+        other.start()
+        assert began.wait(10)
+        other.join(0.2)  # as long as it takes to queue votes, and longer
+        order.append("noise")
+
+    other = Thread(target=vote)
+    with two_lanes(gpu) as both:
+        both.make(noise)
+        other.join()
+    assert order == ["noise", "votes"]
+
+
+class Kept:
+    """A tensor that notes which stream its memory is kept for."""
+
+    is_cuda = True
+
+    def __init__(self, labels: int = 2) -> None:
+        self.kept: list[Stream] = []
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return self._labels
+
+    def __getitem__(self, _: slice) -> "Kept":
+        return self
+
+    def record_stream(self, stream: Stream) -> None:
+        self.kept.append(stream)
+
+
+def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are memory of the lanes, where another cast could be given it before the outside has read it."""
+    monkeypatch.setattr(certify, "lanes_of", lambda _: two_lanes(gpu))
+    labels, doubt = Kept(), Kept()
+    noise = SimpleNamespace(noisy=lambda *_: Noisy(np.zeros((2, 3), np.float32), (), doubt))
+    model = SimpleNamespace(place=None, flags=dict, vote=lambda _: Votes(labels, 2))
+    voting = Voting(model, 2, {})
+    ((votes, found),) = certify.cast(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
+    assert votes.labels is labels
+    assert found is doubt
+    assert labels.kept == doubt.kept == [gpu.outside]
+    two_lanes(gpu).hand_out(None, np.zeros(2))  # nothing of a lane
 
 
 def test_one_lane_makes_nothing_ahead() -> None:

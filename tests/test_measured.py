@@ -55,13 +55,42 @@ def test_the_bound_holds_whatever_the_batches_do(n: int, m: int) -> None:
     alpha = Fraction(1, 20)
     lows = [clopper_pearson_below(hits, n, alpha / 2) for hits in range(n + 1)]
     ups = [clopper_pearson_above(lost, m, alpha / 2) for lost in range(m + 1)]
-    ours = np.array([[lows[max(0, hits - floor(n * Fraction(up)))] for up in ups] for hits in range(n + 1)])
+    ours = bounds(n, m, alpha, alpha / 4)
     assert ours[90][7] == measured_below(90, n, Measurement(m, 7), alpha)
     cases = [(p, turned) for p in (0.3, 0.5, 0.6) for turned in range(0, n, 5)]
     assert max(failures(n, m, p, turned, ours) for p, turned in cases) < alpha
     if m == 400:
         difference = np.array([[low - up for up in ups] for low in lows])
         assert failures(n, m, 0.6, 40, difference) > alpha
+
+
+def bounds(n: int, m: int, alpha: Fraction, level: Fraction) -> np.ndarray:
+    """The bound by hits and lost rows, with the lower bound at some level."""
+    lows = [clopper_pearson_below(hits, n, level) for hits in range(n + 1)]
+    ups = [floor(n * Fraction(clopper_pearson_above(lost, m, alpha / 2))) for lost in range(m + 1)]
+    return np.array([[lows[max(0, hits - up)] for up in ups] for hits in range(n + 1)])
+
+
+def failures_of_the_luckier(n: int, m: int, bound: np.ndarray) -> float:
+    """How often a bound is above ½, exactly, if each copy alone is a hit for either of two classes with probability ½,
+    and the model knows which: it selects the class, and turns as many misses into hits, as suits it best.
+    """
+
+    def best(alone: int) -> float:
+        wrong = (bound[alone + lost] > 0.5 for lost in range(n - alone + 1))
+        odds = (binom.pmf(np.arange(m + 1), m, lost / n) for lost in range(n - alone + 1))
+        return float(max(odd[is_wrong].sum() for odd, is_wrong in zip(odds, wrong, strict=True)))
+
+    chances = binom.pmf(np.arange(n + 1), n, 0.5)
+    return float(sum(chance * max(best(hits), best(n - hits)) for hits, chance in enumerate(chances)))
+
+
+def test_a_model_may_select_the_label_with_all_copies_in_view() -> None:
+    """It has a memory, and may have seen them before: the bound pays for two classes, which is enough for all."""
+    n, m, alpha = 21, 400, Fraction(1, 5)
+    assert bounds(n, m, alpha, alpha / 4)[20][3] == measured_below(20, n, Measurement(m, 3), alpha)
+    assert failures_of_the_luckier(n, m, bounds(n, m, alpha, alpha / 4)) < alpha
+    assert failures_of_the_luckier(n, m, bounds(n, m, alpha, alpha / 2)) > alpha
 
 
 def test_the_price_of_a_measurement() -> None:
@@ -84,7 +113,7 @@ def test_an_honest_model_loses_little(honest: ss.Certificate) -> None:
     assert honest.measured == Measurement(M, 0)
     assert honest.independence == f"measured m={M}"
     assert honest.label == plain.label == 1
-    assert 0.06 < plain.p_lower - honest.p_lower < 0.12  # CP_upper(0, 100, 0.0005) = 0.073, and what α/2 costs
+    assert 0.06 < plain.p_lower - honest.p_lower < 0.12  # CP_upper(0, 100, 0.0005) = 0.073, and what α/4 costs
 
 
 def test_a_model_that_evades_the_check_is_found_out() -> None:
@@ -110,6 +139,15 @@ def test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own() -> N
     smooth = ss.Smoother(crowds.RunningMean(), "1/2", independence="assumed")
     assert smooth.certify(x, n=2000, seed="measured").radius > 0.6
     assert certify(crowds.RunningMean(), x).radius < 0.1
+
+
+def test_other_rows_are_nowhere_in_the_process_of_a_row() -> None:
+    """Alone 0.78 of the rows are hits: 22 of 100 are lost in the mean, and 5 or fewer with probability 4e-6. With 30
+    others in sight all rows would be hits.
+    """
+    found = certify(crowds.Peeping(), np.full((1, 8, 8), 140, np.uint8), batch_size=1000)
+    assert found.measured is not None
+    assert found.measured.lost > 5
 
 
 def test_a_function_of_the_position_is_certified_for_what_it_says_alone() -> None:

@@ -141,6 +141,7 @@ def cast(
         def vote() -> tuple[Votes, Any]:
             block, ready = made.popleft()
             votes, doubt = lanes.use(ready, lambda noisy: (votes_of(voting, noisy, batch), noisy.doubt))
+            lanes.hand_out(votes.labels, doubt)
             return Votes(votes.labels[: block.keep], votes.classes), doubt  # the rest only filled the last batch
 
         for block in blocks(len(copies), batch, x.size):
@@ -217,6 +218,8 @@ class Poll:
         self._classes: int | None = None
         self._doubts: list[Any] = []
         self._result: tuple[Fetched, Fetched | None] | None = None
+        self.repeated = False
+        """Whether votes were cast once more when the counts were asked for."""
 
     def add(self, votes: Votes, doubt: Any = None) -> None:
         """More votes, with the doubt that their noise leaves."""
@@ -240,6 +243,7 @@ class Poll:
         assert self._result is not None, "the poll is not closed"
         counts, doubt = self._result
         if doubt is not None and any(doubt.get()):
+            self.repeated = True
             return self._again().counts()
         nobody, *classes = counts.get()
         return Counts(tuple(classes), nobody)
@@ -277,14 +281,16 @@ def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) ->
 
     Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from the
     rows that were voted again, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these
-    are independent whatever the batches do: the lower bound from them is wrong with probability at most α/2.
+    are independent whatever the batches do: the lower bound from them, at α/4, is above ½ and wrong, for any class at
+    all, with probability at most α/2. Any class: a model with a memory may have selected the label with the copies for
+    estimation in view (docs/audit.md, Theorem 4).
     (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on each
     other: then the hits in batches are not binomial.)
 
     Guarantee: at most the true value of this bound.
     """
     lost = Fraction(clopper_pearson_above(measured.lost, measured.rows, alpha / 2))
-    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 2)
+    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 4)
 
 
 def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:

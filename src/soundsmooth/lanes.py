@@ -5,7 +5,9 @@ of making it wait. On a processor there is one lane, and nothing is made before 
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
+from threading import RLock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,6 +35,9 @@ class OneLane:
     def use(self, made: Callable[[], Any], work: Callable[[Any], T]) -> T:
         return work(made())
 
+    def hand_out(self, *_: Any) -> None:
+        pass
+
     def __enter__(self) -> "OneLane":
         return self
 
@@ -43,18 +48,22 @@ class OneLane:
 class TwoLanes:
     """The lanes of a GPU, beside the stream that is current outside.
 
-    Guarantee: no memory is written before everything that reads it is finished.
-    - Noise lies in memory of the back lane. A batch is given back once its votes are queued in front; before anything
-      is made in the back lane, that waits for all that is queued in front.
-    - Votes lie in memory of the front lane. They are read outside, after the end of the `with`, which makes the outside
-      wait for both lanes; and both wait for the outside when they begin again.
+    Guarantee: no memory is written before everything that reads it is finished; whatever threads share the GPU, also
+    if one cast is begun within another, or never finished. (torch gives freed memory to whoever asks for some in the
+    same lane next, without waiting for other lanes.)
+    - Noise lies in memory of the back lane and is read in front. It is given back after its votes are queued there, and
+      what is made next waits for all that is queued in front. Nobody queues anything between that wait and the making:
+      both lanes are one thread's at a time.
+    - Votes and doubts are read outside, after the end of the `with`, which makes the outside wait for both lanes. They
+      are handed out: torch keeps their memory until what was queued outside, before they were given back, is finished.
+    - What the outside has made (weights, tables) is there when the lanes begin: both wait for it.
     """
 
     def __init__(self, device: str) -> None:
         import torch
 
         self._torch = torch
-        self._front, self._back = _streams(device)
+        self._front, self._back, self._turn = _shared(device)
         self._outside = torch.cuda.current_stream(self._front.device)
 
     def __enter__(self) -> "TwoLanes":
@@ -70,16 +79,25 @@ class TwoLanes:
 
     def make(self, request: Callable[[], Any]) -> _Made:
         """Begin in the back lane what `use` will need."""
-        self._back.wait_stream(self._front)
-        with self._torch.cuda.stream(self._back):
-            noise = request()
-        return _Made(noise, self._back.record_event())
+        with self._turn:
+            self._back.wait_stream(self._front)
+            with self._torch.cuda.stream(self._back):
+                noise = request()
+            return _Made(noise, self._back.record_event())
 
     def use(self, made: _Made, work: Callable[[Any], T]) -> T:
         """Work in front, with what was made."""
-        self._front.wait_event(made.there)
-        with self._torch.cuda.stream(self._front):
-            return work(made.noise)
+        with self._turn:
+            self._front.wait_event(made.there)
+            with self._torch.cuda.stream(self._front):
+                return work(made.noise)
+
+    def hand_out(self, *tensors: Any) -> None:
+        """Memory of a lane that is read outside."""
+        with self._torch.inference_mode():  # votes may not be touched in any other
+            for tensor in tensors:
+                if getattr(tensor, "is_cuda", False):
+                    tensor.record_stream(self._outside)
 
 
 Lanes = OneLane | TwoLanes
@@ -90,9 +108,18 @@ def lanes_of(place: Place | None) -> Lanes:
     return TwoLanes(place.device) if place is not None and place.device.startswith("cuda") else OneLane()
 
 
+class _Shared(NamedTuple):
+    """The lanes of a GPU, and whose turn it is to queue something."""
+
+    front: Any
+    back: Any
+    turn: AbstractContextManager[object]
+
+
 @cache
-def _streams(device: str) -> tuple[Any, Any]:
-    """Always the same two: torch keeps memory apart for each stream."""
+def _shared(device: str) -> _Shared:
+    """Always the same: torch keeps memory apart for each stream."""
     import torch
 
-    return torch.cuda.Stream(device, priority=HIGH), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    front, back = torch.cuda.Stream(device, priority=HIGH), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return _Shared(front, back, RLock())

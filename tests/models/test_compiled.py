@@ -2,6 +2,8 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from threading import Lock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.models import model_of
-from soundsmooth.models.compiled import COMPILATIONS, OncePerShape, forward_of
+from soundsmooth.models.compiled import COMPILATIONS, CudaGraph, OncePerShape, forward_of
 from soundsmooth.models.torch_module import TorchModel
 
 GPU = torch.cuda.is_available()
@@ -122,6 +124,42 @@ def test_torch_compile_votes_alike_and_compiles_once(monkeypatch: pytest.MonkeyP
     except ValueError:
         found = before
     assert found == before
+
+
+class Queue:
+    """A stream that writes down what is certainly finished when something begins."""
+
+    def __init__(self) -> None:
+        self.after: set[str] = set()
+
+    def wait_event(self, event: set[str]) -> None:
+        self.after |= event
+
+    def record_event(self) -> set[str]:
+        return set(self.after)
+
+
+def test_a_cuda_graph_waits_for_the_scores_before_in_whatever_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its input is one place: a batch of another thread may not go there before the scores are copied out."""
+    streams, before = [Queue(), Queue()], {}
+
+    def queue(what: str) -> None:
+        stream = torch.cuda.current_stream(None)
+        before[what] = set(stream.after)
+        stream.after.add(what)
+
+    def run(name: str, stream: Queue) -> None:
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+        graph._input = SimpleNamespace(copy_=lambda _: queue(f"{name} in"))
+        graph._graph = SimpleNamespace(replay=lambda: queue(f"{name} run"))
+        graph._scores = SimpleNamespace(clone=lambda: queue(f"{name} out"))
+        graph(torch.zeros(1))
+
+    graph = CudaGraph.__new__(CudaGraph)
+    graph._turn, graph._copied = Lock(), set()
+    run("first", streams[0])
+    run("second", streams[1])
+    assert before["second in"] >= {"first in", "first run", "first out"}
 
 
 @needs_gpu

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch.nn import functional
 
 from rows import violation
 from soundsmooth.models.independence import export_and_inspect, torch_graph
+from soundsmooth.models.independence.values import Unproved
 
 SHAPE = (2, 4, 4)
 
@@ -125,6 +127,39 @@ def unwrapped(row: Tensor) -> Tensor:
     return row - whole.mean()
 
 
+def written_where_rows_lie_on_each_other(x: Tensor) -> Tensor:
+    """All rows of an expanded tensor are one place in memory; torch warns of this operator there, and goes on."""
+    return x.new_zeros(1, 32).expand(x.shape[0], 32).masked_fill_(x.flatten(1) > 0.5, 1.0)
+
+
+def written_under_the_name_before(x: Tensor) -> Tensor:
+    """The same, through a view of a view."""
+    rows = x.new_zeros(1, 32).expand_as(x.flatten(1))
+    return rows.view(x.shape[0], 2, 16).transpose(1, 2).masked_fill_(x.flatten(2).transpose(1, 2) > 0.5, 1.0).flatten(1)
+
+
+class Centring(Tensor):
+    """A tensor that brings code of its own: what is multiplied by it loses its mean over the batch."""
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        plain = [each.as_subclass(Tensor) if isinstance(each, Centring) else each for each in args]
+        if "mul" in str(func):
+            plain = [each - each.mean(0) if each.dim() > 1 else each for each in plain]
+        return func(*plain, **(kwargs or {}))
+
+
+class WithCode(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("factor", torch.ones(32).as_subclass(Centring))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1) * self.factor
+
+
 FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_over_all_axes": lambda x: (x - x.mean((0, 1, 2, 3))).flatten(1),
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
@@ -180,6 +215,8 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "written_through_a_view": written_through_a_view,
     "written_to_a_copy_that_is_none": written_to_a_copy_that_is_none,
     "written_twice": written_twice,
+    "written_where_rows_lie_on_each_other": written_where_rows_lie_on_each_other,
+    "written_under_the_name_before": written_under_the_name_before,
     "writes_to_input": writes_to_input,
     "region_of_the_batch": lambda x: region_of_the_batch(x),
     "mask_kept_in_a_constant": mask_kept_in_a_constant,
@@ -198,6 +235,7 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "counting": Counting,
     "averaging": Averaging,
+    "tensor_with_code": WithCode,
     "batch_norm_training": lambda: training(nn.Sequential(nn.BatchNorm2d(2), nn.Flatten())),
     "batch_norm_own_statistics": lambda: nn.Sequential(
         nn.BatchNorm2d(2, track_running_stats=False), nn.Flatten()
@@ -334,6 +372,30 @@ def test_a_graph_of_another_device_is_made_on_the_cpu_and_runs_there() -> None:
     graph = torch_graph._plain(program, tensors, home)
     torch_graph._inspect(graph.graph, batch)
     assert graph(torch.rand(5, *SHAPE, device=home)).device == home
+
+
+def test_a_constant_belongs_to_the_graph_alone() -> None:
+    """Whoever else has the tensor may write to it: the graph goes on as it was inspected."""
+    table = torch.ones(32)
+    graph, report = export_and_inspect(Function(lambda x: x.flatten(1) * table), torch.rand(4, *SHAPE))
+    assert report.proved
+    batch = torch.rand(3, *SHAPE)
+    before = graph(batch)
+    table.zero_()
+    assert torch.equal(graph(batch), before)
+
+
+def test_a_graph_reads_the_modules_own_parameters_or_is_not_proved() -> None:
+    """They are what the digest is of, and what is compared after every image."""
+    module = Elsewhere().eval()
+    program, _ = torch_graph._export(module, torch.rand(2, *SHAPE))
+    other = Elsewhere()
+    other.layers[3] = nn.Linear(16, 5)
+    for wrong in (other, nn.Sequential()):
+        with pytest.raises(Unproved, match="which the module itself does not have, or in another shape"):
+            torch_graph._tensors(program, wrong, torch.device("cpu"))
+    own = {each.data_ptr() for each in [*module.parameters(), *module.buffers()]}
+    assert own <= {each.data_ptr() for each in torch_graph._tensors(program, module, torch.device("cpu")).values()}
 
 
 def test_a_constant_with_the_name_of_a_buffer_stays_a_constant() -> None:

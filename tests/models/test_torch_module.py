@@ -167,3 +167,44 @@ class Uncopyable(Linear):
 def test_a_module_that_cannot_be_copied_is_refused_with_advice() -> None:
     with pytest.raises(ValueError, match="wrap it in a function"):
         TorchModel(Uncopyable())
+
+
+class Folding(torch.nn.Module):
+    """Rows of 8 numbers are kept apart; rows of 4 too, but in another way: the first one would put two into one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x[0].numel() == 4:
+            return x.flatten(1) * self.scale
+        rows = x.reshape(-1, 8)
+        return (rows - rows.mean(1, keepdim=True)).reshape(x.shape[0], -1) * self.scale
+
+
+def test_each_shape_is_voted_on_by_the_graph_that_was_proved_for_it() -> None:
+    """A run may be under way when another one begins with other inputs."""
+    model = TorchModel(Folding(), independence="proved")
+    batch = np.array([[0, 1, 0, 0], [9, 9, 9, 8]], np.float32)
+    model.prepare((4,))
+    before = model.forward(torch.from_numpy(batch))
+    model.prepare((8,))
+    assert torch.equal(model.forward(torch.from_numpy(batch)), before)
+    assert model.vote(batch).labels.tolist() == [1, 0]
+    identity = model.identity()
+    model.prepare((4,))
+    assert model.identity() == identity
+
+
+def test_what_is_watched_is_what_the_graph_reads() -> None:
+    """Another tensor in the module's place is not read, and must not divert attention from the one that is."""
+    model = TorchModel(Folding(), independence="proved")
+    model.prepare((4,))
+    (read,) = model._module.parameters()
+    model._module.scale = torch.nn.Parameter(torch.ones(1))
+    assert not model.changes()()
+    with torch.no_grad():
+        read.neg_()
+    assert model.vote(np.eye(4, dtype=np.float32)).labels.tolist() == [1, 0, 0, 0]
+    assert model.changes()()

@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 
 import soundsmooth as ss
 from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
+from soundsmooth.models import Identity
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs import crew, station, voter
+from soundsmooth.runs.blocks import BlockVotes
 from soundsmooth.runs.checked import DependentRowsError
 from soundsmooth.runs.crew import Death, Muster, News
 from soundsmooth.runs.engine import Run, run_of
@@ -21,6 +24,7 @@ from soundsmooth.runs.processes import Processes
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.station import Kind, Station
 from soundsmooth.runs.store import Failure, Store
+from soundsmooth.runs.voter import Outcome
 from soundsmooth.settings import Settings, settings
 
 COUNT = 4
@@ -179,6 +183,36 @@ def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None
     other = replace(muster, build=recipe(lambda batch: -brightness(batch)), hand=FakeHand())
     with pytest.raises(ValueError, match=r"a worker's model is not the promised one: digest .*… -> "):
         elsewhere(tmp_path / "far.db", other)
+
+
+def test_the_processor_counts_where_it_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a model on a GPU too, if rows are voted alone: they decide there which F is certified."""
+    monkeypatch.setattr(station, "processor", lambda: "an EPYC")
+    gpu = Identity("torch", "0" * 64, device="cuda NVIDIA H200", independence="checked")
+    assert station._kind(gpu).processor == "any"
+    assert station._kind(replace(gpu, device="cpu")).processor == "an EPYC"
+    assert station._kind(replace(gpu, independence="measured m=10")).processor == "an EPYC"
+
+
+@dataclass
+class Wrong:
+    """An engine whose workers forget the last vote, or answer another question."""
+
+    answer: object
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def outcomes(self, groups: object, keep: object) -> Generator[list[Outcome], None, None]:
+        for task in next(groups):  # type: ignore[call-overload]
+            yield [Outcome(task, self.answer, (), 0.0)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("answer", [BlockVotes(np.zeros(19, np.int64), 2), np.ones(20, bool)])
+def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: Path) -> None:
+    run = here()
+    with open_store(tmp_path / "run.db", run) as store:
+        with pytest.raises(ValueError, match=r"a worker was asked for 20 votes and gave (19|20)"):
+            list(certify_into(store, run, engine=Wrong(answer)))
+        assert not list(store.blocks(0))
 
 
 def two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from runs.interrupted import brightness, inputs, small_run, without_time
 from soundsmooth import embedded
 from soundsmooth.certify import ModelChangedError
 from soundsmooth.grid import IMAGES
-from soundsmooth.noise import Purpose
+from soundsmooth.noise import Noisy, Purpose
+from soundsmooth.noise.sources import Source
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs import voter
 from soundsmooth.runs.blocks import hits_of
@@ -178,6 +179,44 @@ def test_votes_of_a_model_that_has_changed_are_never_stored(tmp_path: Path) -> N
         with pytest.raises(ModelChangedError, match="the model changed"):
             list(certify_into(store, run))
         assert store.copies_voted() <= 100
+
+
+class Doubtful:
+    """Noise that leaves a doubt, unless it has to be sure."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def noisy(self, purpose: Purpose, x: np.ndarray, first: int, copies: int, sure: bool = False) -> Noisy:
+        found = self._source.noisy(purpose, x, first, copies)
+        return dataclasses.replace(found, doubt=None if sure else np.ones(1, np.int32))
+
+
+class LateLearner(torch.nn.Module):
+    """Changes a buffer with its fourth call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.left = 4
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.left -= 1
+        self.calls.add_(self.left == 0)
+        return torch.stack([x.flatten(1).mean(1), self.calls.expand(len(x))], dim=1)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_model_that_changes_when_it_is_asked_once_more_is_noticed(
+    stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch of selection, one of estimation, each voted on twice: the last call comes after the usual look."""
+    noise = Duty.noise
+    monkeypatch.setattr(Duty, "noise", lambda *given: lambda index: Doubtful(noise(*given)(index)))
+    smoothing = ss.Smoother(LateLearner(), "0.5", batch_size=20, independence="assumed").smoothing
+    run = run_of(smoothing, inputs(1), settings(n0=20, n=20), secret("s"))
+    with pytest.raises(ModelChangedError, match="the model changed"):
+        finished(tmp_path / "run.db", run) if stored else undisturbed(run)
 
 
 def test_the_number_of_classes_may_not_change_between_blocks(tmp_path: Path) -> None:

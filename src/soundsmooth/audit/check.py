@@ -112,13 +112,14 @@ class Proved(NamedTuple):
 def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) -> Proved:
     """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
 
-    If independence was promised to be measured, `lost` is the result; without it the votes prove nothing.
+    If independence was promised to be measured, `lost` is the result; without it the votes prove nothing. With it the
+    class may be any: of the α/2 that the lower bound has, half pays for the choice (docs/audit.md, Theorem 4).
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
     if promised.again is not None:
         kept = kept_alone(votes.classes[label], votes.total, promised, promised.again if lost is None else lost)
-        p_lower = clopper_pearson_below(kept, votes.total, promised.alpha / 2)
+        p_lower = clopper_pearson_below(kept, votes.total, promised.alpha / 4)
         return Proved(p_lower, None, radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0)
     hits, n, sigma = votes.classes[label], votes.total, promised.sigma
     if promised.bound == "runner-up":
@@ -198,7 +199,7 @@ def bounds_hold(claimed: Claim, promised: Terms) -> bool:
         return runner_up_holds(claimed.p_lower, claimed.p_upper, hits, votes.others(label), n, promised.alpha)
     if promised.again is not None:
         kept = kept_alone(hits, n, promised, promised.again if claimed.lost is None else claimed.lost)
-        return clopper_pearson_lower_holds(claimed.p_lower, kept, n, promised.alpha / 2)
+        return clopper_pearson_lower_holds(claimed.p_lower, kept, n, promised.alpha / 4)
     holds = hoeffding_lower_holds if promised.bound == "hoeffding" else clopper_pearson_lower_holds
     return holds(claimed.p_lower, hits, n, promised.alpha)
 

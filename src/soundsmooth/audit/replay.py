@@ -101,11 +101,17 @@ def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
     """The price of a label that may have been chosen after the votes.
 
     With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
-    most 2α (docs/audit.md), measured or not. With the runner-up's bound each class is paid for.
+    most 2α (docs/audit.md). With the runner-up's bound each class is paid for. Where independence is measured, the
+    bound itself pays: a model with a memory may always choose so.
     """
-    if selection_replayed:
-        return 1
-    return len(votes.classes) if promised.bound == "runner-up" else 2
+    if promised.bound == "runner-up" and not selection_replayed:
+        return len(votes.classes)
+    return _price(promised, selection_replayed)
+
+
+def _price(promised: Terms, selection_replayed: bool) -> int:
+    """The same for a bound from p_lower alone."""
+    return 1 if selection_replayed or promised.again is not None else 2
 
 
 def detection(blocks: int, bad: int, drawn: int) -> Fraction:
@@ -167,7 +173,7 @@ def struck_out_together(
     N is false is at most Nα + β.
     """
     escaped, excess = escaped_and_excess(certificates, beta)
-    level = promised.alpha if selection_replayed else promised.alpha / 2
+    level = promised.alpha / _price(promised, selection_replayed)
     return [_with_all_votes(blocks, escaped, excess, promised, level, promised.alpha + beta) for blocks in certificates]
 
 
@@ -184,7 +190,7 @@ def all_but_escaped(
     at most α (its `error`). Nobody knows which b.
     """
     escaped, excess = escaped_and_excess(certificates, beta)
-    level = promised.alpha if selection_replayed else promised.alpha / 2
+    level = promised.alpha / _price(promised, selection_replayed)
     return escaped, [_with_all_votes(blocks, 0, excess, promised, level, promised.alpha) for blocks in certificates]
 
 
@@ -224,7 +230,7 @@ def _with_all_votes(
         if sum(block.rows for block in blocks) != promised.again:
             raise ValueError(f"the rows of a certificate's blocks must add up to the promised m = {promised.again}")
         hits = kept_alone(hits, promised.n, replace(promised, alpha=level), most_lost(blocks, escaped, excess))
-        level /= 2
+        level /= 4
     p_lower = clopper_pearson_below(hits, promised.n, level)
     return _confirmed(Fraction(p_lower), promised, error)
 

@@ -182,7 +182,8 @@ def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
     else:
         _say(
             console,
-            f"All for rows alone: {found.rows} were voted again. (iii) is not stated where independence is measured.",
+            f"All for rows alone: {found.rows} were voted again. (ii) and the set suppose that the votes of a block do "
+            "not depend on which others were drawn. (iii) is not stated where independence is measured.",
         )
 
 

@@ -1,8 +1,9 @@
 """Rows voted alone, each in a process of its own: what the model says where it can neither see nor remember others.
 
 A fresh process (spawned: it shares no memory with this one and knows no key) makes the model and never asks it
-anything. For every row it forks: the child votes on that one row, answers and ends. So the vote of a row is a function
-of that row, and of what lies outside all processes (files, the clock, the network), by construction.
+anything. For every row it forks: the child reads that one row from the pipe, votes, answers and ends; the process that
+forks reads none. So no other row was ever in a child's memory, and the vote of a row is a function of that row, and of
+what lies outside all processes (files, the clock, the network), by construction.
 """
 
 import multiprocessing
@@ -13,6 +14,7 @@ import signal
 import struct
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -30,6 +32,8 @@ from .recipe import ModelRecipe
 PATIENCE = 120.0
 #: So many rows are sent together.
 SENT = 64
+#: What a child says when it has its row.
+READ = b"r"
 _LABEL = struct.Struct("<q")
 
 
@@ -72,17 +76,19 @@ class Alone:
 
     def try_out(self, row: Floats) -> None:
         """A ValueError if the model cannot vote on a row alone at all."""
-        (answer,) = self._ask(row[np.newaxis])
+        (answer,) = self._ask([row])
         if isinstance(answer, str):
             raise ValueError(f"the model cannot vote on one row alone, in a fresh process: {answer}")
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
         """The votes of the rows, in order."""
         while some := list(islice(rows, SENT)):
-            yield from (NOBODY if isinstance(answer, str) else answer for answer in self._ask(np.stack(some)))
+            yield from (NOBODY if isinstance(answer, str) else answer for answer in self._ask(some))
 
-    def _ask(self, rows: Floats) -> list[int | str]:
-        self._pipe.send(rows)
+    def _ask(self, rows: list[Floats]) -> list[int | str]:
+        with suppress(ConnectionError):  # whoever does not listen does not answer
+            for what in (len(rows), *rows):
+                self._pipe.send(what)
         answers: list[int | str] = self._receive()  # type: ignore[assignment]
         return answers
 
@@ -125,9 +131,7 @@ def _serve(pipe: Connection, pickled: bytes, folder: str) -> None:
     pipe.send(None)
     with suppress(EOFError):
         while True:
-            rows = pipe.recv()
-            groups = [rows[first : first + cores()] for first in range(0, len(rows), cores())]
-            pipe.send([answer for group in groups for answer in _side_by_side(model, group, pipe)])
+            pipe.send(list(_answers(model, pipe.recv(), pipe)))
 
 
 def _one_thread() -> None:
@@ -143,22 +147,32 @@ class _Child(NamedTuple):
     """The file descriptor on which it answers."""
 
 
-def _side_by_side(model: Model, rows: Floats, pipe: Connection) -> list[int | str]:
-    children: list[_Child] = []
-    for row in rows:
-        children.append(_begin(model, row, [pipe.fileno(), *(child.answer for child in children)]))
-    return [_finish(child) for child in children]
+def _answers(model: Model, rows: int, pipe: Connection) -> Iterator[int | str]:
+    """What children answer on so many rows, in order; on each core there is one at work."""
+    children: deque[_Child] = deque()
+    for _ in range(rows):
+        if len(children) == cores():
+            yield _finish(children.popleft())
+        children.append(_begin(model, pipe, [child.answer for child in children]))
+    while children:
+        yield _finish(children.popleft())
 
 
-def _begin(model: Model, row: Floats, hidden: list[int]) -> _Child:
+def _begin(model: Model, pipe: Connection, hidden: list[int]) -> _Child:
+    """A child that reads the next row itself; it has it when this returns."""
     mine, theirs = os.pipe()
     pid = os.fork()
     if pid:
         os.close(theirs)
+        if os.read(mine, 1) != READ:  # nobody knows where the next row begins
+            raise EOFError
         return _Child(pid, mine)
     try:
         for descriptor in (mine, *hidden):
             os.close(descriptor)
+        row = pipe.recv()
+        pipe.close()
+        os.write(theirs, READ)
         try:
             answer = b"=" + _LABEL.pack(_vote(model, row))
         except BaseException as error:

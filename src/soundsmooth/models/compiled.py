@@ -1,6 +1,7 @@
 """Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Literal, Protocol
 
 Compilation = Literal["none", "cuda-graph", "torch-compile"]
@@ -44,8 +45,8 @@ class OncePerShape:
 class CudaGraph:
     """The kernels of one forward pass, recorded once and launched together.
 
-    Its input lies at a fixed place. A batch is copied there in the order of the stream, so after the scores of the
-    batch before were copied out: nothing is overwritten before its votes are counted.
+    Its input and its scores lie at fixed places. A batch is copied there after the scores of the batch before were
+    copied out, in whatever thread and stream that was: nothing is overwritten before its votes are counted.
     """
 
     def __init__(self, module: Any, batch: Any) -> None:
@@ -61,11 +62,19 @@ class CudaGraph:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
             self._scores = module(self._input)
+        self._turn, self._copied = Lock(), torch.cuda.current_stream(batch.device).record_event()
 
     def __call__(self, batch: Any) -> Any:
-        self._input.copy_(batch)
-        self._graph.replay()
-        return self._scores.clone()
+        import torch
+
+        stream = torch.cuda.current_stream(batch.device)
+        with self._turn:
+            stream.wait_event(self._copied)
+            self._input.copy_(batch)
+            self._graph.replay()
+            scores = self._scores.clone()
+            self._copied = stream.record_event()
+        return scores
 
 
 class Compiled:

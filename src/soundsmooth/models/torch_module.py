@@ -3,12 +3,12 @@
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place
 from .callables import code_digest
-from .compiled import forward_of
+from .compiled import Forward, forward_of
 from .independence import export_and_inspect
 from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line, unproved
 from .recipe import Factory, ModelRecipe, can_be_sent
@@ -54,7 +54,7 @@ class TorchModel:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         check_independence_word(independence)
         self._demand, self._independence = independence, unproved(independence)
-        self._prepared: tuple[int, ...] | None = None
+        self._graphs: dict[tuple[int, ...], _Graph | None] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -75,7 +75,7 @@ class TorchModel:
             ) from error
 
         self._compilation = compilation
-        self.forward = forward_of(self._module, compilation, self._device.type)
+        self._plain = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         self._check_weights()
         kinds = {type(part) for part in self._module.modules()}
@@ -101,23 +101,37 @@ class TorchModel:
         )
 
     def prepare(self, shape: tuple[int, ...]) -> None:
-        """Export the module; if its graph is proved to keep rows apart, the graph votes from now on, not the module.
+        """Export the module; if its graph is proved to keep rows apart, the graph votes on inputs of this shape from
+        now on, not the module. A shape gets one graph for good: a run that votes on it may have been interrupted.
 
         `independence="assumed"` and `"measured"` leave the module as it is.
         """
-        if self._prepared == shape or self._demand not in ("auto", "proved"):
+        if self._demand not in ("auto", "proved"):
             return
-        example = self._batch(self._torch.zeros((2, *shape)))
-        runs, report = export_and_inspect(self._module, example)
-        proved = report.proved and report.batch is None
-        if self._demand == "proved" and not proved:
+        if shape not in self._graphs:
+            self._graphs.setdefault(shape, self._graph(shape))  # another thread's may be in use by now
+        self._independence = unproved(self._demand) if self._graphs[shape] is None else "proved"
+
+    def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
+        """The graph for inputs of a shape, if it is proved for batches of any size."""
+        runs, report = export_and_inspect(self._module, self._batch(self._torch.zeros((2, *shape))))
+        if report.proved and report.batch is None:
+            return _Graph(forward_of(runs, self._compilation, self._device.type), Snapshot(runs))
+        if self._demand == "proved":
             why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
             raise ValueError(f"independence cannot be proved for this module: {why}")
-        self._independence = "proved" if proved else unproved(self._demand)
-        self.forward = forward_of(runs if proved else self._module, self._compilation, self._device.type)
-        self._prepared = shape
+        return None
+
+    def forward(self, batch: "torch.Tensor") -> Any:
+        """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
+        graph = self._graphs.get(tuple(batch.shape[1:]))
+        return (self._plain if graph is None else graph.forward)(batch)
 
     def changes(self) -> Callable[[], bool]:
+        """Of graphs, whether the numbers that they read have changed; of the module, whether its digest has."""
+        graphs = [graph.weights.compare() for graph in self._graphs.values() if graph is not None]
+        if self._independence == "proved":
+            return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
         return lambda: seen() and self._digest() != self._sha256
 
@@ -258,6 +272,13 @@ class TorchModel:
             "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
+
+
+class _Graph(NamedTuple):
+    """A graph that votes in the module's place, and the numbers that it read when it was made."""
+
+    forward: Forward
+    weights: "Snapshot"
 
 
 #: A tensor with so many elements is compared alone, since gathering it would take longer than a launch.

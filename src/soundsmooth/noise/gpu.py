@@ -50,7 +50,7 @@ class GpuSampler:
         self._values = self._upload(_values(law)).to(self._dtype)
         self._plain = self._upload(_sums(law).astype(np.int16))
         self._upper, self._lower = (self._upload(words) for words in _words(law))
-        self._inputs: dict[tuple[bool, tuple[int, ...], bytes], torch.Tensor] = {}
+        self._inputs: dict[tuple[int, bool, tuple[int, ...], bytes], torch.Tensor] = {}
 
     def noise(self, bits: Keystream, first: int, copies: int, dimension: int, sure: bool = False) -> Noise:
         """The noise of the copies first, …, first + copies − 1 of a stream with `dimension` coordinates, on the GPU.
@@ -98,9 +98,14 @@ class GpuSampler:
         return Noisy(out, noise.lost, noise.doubt)
 
     def try_out(self) -> None:
-        """Run the smallest kernel once: an exception here, and not in the middle of a run, if Triton cannot."""
+        """Run the smallest kernel once: an exception here, and not in the middle of a run, if Triton cannot.
+
+        Guarantee: the tables are there, for whatever stream reads them.
+        """
         noise = Noise(self._torch.zeros((1, 16), dtype=self._torch.int16, device=self._device), ())
         self.add(noise, np.zeros((16,), np.int16))
+        if self._device.type == "cuda":
+            self._torch.cuda.synchronize(self._device)
 
     def check_memory(self, needed: int, what: str, advice: str) -> None:
         """A ValueError for what does not fit into the GPU's free memory (what torch holds in reserve included)."""
@@ -158,14 +163,21 @@ class GpuSampler:
         return out  # type: ignore[no-any-return]
 
     def _input(self, x: Levels, whole: bool) -> "torch.Tensor":
-        """The levels on the GPU, as the kernels read them; kept for the next batch: a copy makes the CPU wait."""
-        at = whole, x.shape, x.tobytes()
+        """The levels on the GPU, as the kernels read them; kept for the next batch: a copy makes the CPU wait.
+
+        For each stream its own, because what is given back is written over in the order of the stream that made it.
+        """
+        at = self._stream(), whole, x.shape, x.tobytes()
         if at not in self._inputs:
             if len(self._inputs) >= KEPT_INPUTS:
                 del self._inputs[next(iter(self._inputs))]
             flat = x.reshape(-1, 16).T if whole else x
             self._inputs[at] = self._upload(flat.astype(np.int32, order="C"))
         return self._inputs[at]
+
+    def _stream(self) -> int:
+        """The number of the stream that is current."""
+        return self._torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
 
     def _upload(self, array: np.ndarray[Any, Any]) -> "torch.Tensor":
         return self._torch.from_numpy(np.array(array, order="C")).to(self._device)

@@ -93,10 +93,13 @@ class Casting:
         self._doubt = Fetched(concatenate(doubts)) if doubts else None
         self._labels = Fetched(concatenate([part.labels for part, _ in parts]))
         self._classes = {part.classes for part, _ in parts}
+        self.repeated = False
+        """Whether votes were cast once more when they were asked for."""
 
     def votes(self) -> BlockVotes:
         """The votes; if some noise was in doubt, those on the same noise made once more, without doubt."""
         if self._doubt is not None and any(self._doubt.get()):
+            self.repeated = True
             return self._again().votes()
         if len(self._classes) > 1:
             raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(self._classes)}")

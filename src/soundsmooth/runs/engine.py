@@ -285,6 +285,8 @@ class Run:
     def _finish(self, worker: Worker, begun: _Begun, last: float) -> Certificate:
         counts0, counts = begun.selection.counts(), begun.estimation.counts()
         self.check_model(worker, begun.changed)
+        if begun.selection.repeated or begun.estimation.repeated:  # after the look
+            self.check_model(worker, worker.model.changes())
         found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
         return self.record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 

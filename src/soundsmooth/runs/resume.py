@@ -174,6 +174,7 @@ class _Clerk:
             self.store.add_attempts(place, len(outcome.errors), outcome.errors[-1])
         if outcome.votes is None:
             return self._fail(place)
+        _check_size(outcome)
         if isinstance(outcome.votes, BlockVotes):
             self._add(place, block, outcome.votes, outcome.seconds)
         else:
@@ -233,6 +234,15 @@ class _Clerk:
         self._failed.add(place)
         self.claims.release(place)
         return self.store.add_failure(place)
+
+
+def _check_size(outcome: Outcome) -> None:
+    """Whoever voted, on whatever machine: a vote for each copy, or an answer for each row alone, and nothing else."""
+    votes, (_, block, again) = outcome.votes, outcome.task
+    wanted = block.count if again is None else len(again.rows)
+    given = 0 if votes is None else len(votes.labels if isinstance(votes, BlockVotes) else votes)
+    if isinstance(votes, BlockVotes) != (again is None) or given != wanted:
+        raise ValueError(f"a worker was asked for {wanted} votes and gave {given}")
 
 
 class _Images:

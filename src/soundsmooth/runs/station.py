@@ -42,7 +42,7 @@ class Kind(NamedTuple):
 
     device: str
     processor: str
-    """Its make, where it computes the votes; else "any"."""
+    """Its make, where it computes votes, be it those of rows alone; else "any"."""
     software: str
 
     def __str__(self) -> str:
@@ -149,7 +149,8 @@ def _compact(outcome: Outcome) -> Outcome:
 def _kind(identity: Identity) -> Kind:
     found = environment()
     software = " ".join(f"{name}={found[name]}" for name in KERNELS if name in found)
-    return Kind(identity.device, processor() if identity.device == "cpu" else "any", software)
+    computes = identity.device == "cpu" or rows_again(identity.independence) is not None
+    return Kind(identity.device, processor() if computes else "any", software)
 
 
 def _difference(promised: Identity, found: Identity) -> str:

@@ -147,7 +147,9 @@ class Voter:
         except Exception as error:
             errors.append(f"{type(error).__name__}: {first_line(error)}")
             return None
-        self._duty.check_model(self._worker, begun.changed)  # before its votes are stored: later nobody could tell
+        repeated = begun.casting is not None and begun.casting.repeated  # after the look
+        changed = self._worker.model.changes() if repeated else begun.changed
+        self._duty.check_model(self._worker, changed)  # before its votes are stored: later nobody could tell
         return votes
 
     def _hits_alone(self, begun: _Begun) -> Bits:

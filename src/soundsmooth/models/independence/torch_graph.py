@@ -10,7 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .extents import BATCH, ONE, Extent
 from .flow import data
@@ -83,19 +83,42 @@ def _on_cpu(module: "torch.nn.Module") -> "torch.nn.Module":
 
 
 def _tensors(program: "ExportedProgram", module: "torch.nn.Module", home: "torch.device") -> "dict[str, torch.Tensor]":
-    """What the graph reads, by name: the module's own parameters and buffers, and constants."""
-    import torch
+    """What the graph reads, by name: the module's own parameters and buffers, and copies of constants.
 
+    A constant may be anybody's tensor. The copy is the graph's alone: nobody else can write to it.
+    """
     own = dict(module.named_parameters(remove_duplicate=False))
     own |= dict(module.named_buffers(remove_duplicate=False))  # type: ignore[arg-type]
     exported = {**program.state_dict, **program.constants}
-    tensors = {name: each for name, each in exported.items() if isinstance(each, torch.Tensor)}
-    return {name: own[name] if _alike(own.get(name), each) else each.to(home) for name, each in tensors.items()}
+    tensors: dict[str, torch.Tensor] = {}
+    for spec in program.graph_signature.input_specs:
+        name = str(spec.target)
+        if spec.kind.name in INPUTS and name in exported and _is_plain(exported[name], name):
+            constant = spec.kind.name == "CONSTANT_TENSOR"
+            tensors[name] = _copied(exported[name], home) if constant else _same(name, own.get(name), exported[name])
+    return tensors
 
 
-def _alike(own: "torch.Tensor | None", exported: "torch.Tensor") -> bool:
-    """Not a constant of the graph that happens to have a buffer's name: the proof is about the exported shapes."""
-    return own is not None and (own.shape, own.dtype) == (exported.shape, exported.dtype)
+def _copied(tensor: "torch.Tensor", home: "torch.device") -> "torch.Tensor":
+    return tensor.detach().clone().to(home)
+
+
+def _same(name: str, own: "torch.Tensor | None", exported: "torch.Tensor") -> "torch.Tensor":
+    """The module's tensor of that name, if it is like the exported one: the proof is about these shapes."""
+    if not _is_plain(own, name) or (own.shape, own.dtype) != (exported.shape, exported.dtype):
+        raise Unproved(f"the graph reads {name!r}, which the module itself does not have, or in another shape")
+    return own
+
+
+def _is_plain(tensor: object, name: str) -> "TypeGuard[torch.Tensor]":
+    """Whether it is a tensor. One that brings code of its own (a subclass) would run that, and not the graph."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        return False
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+        raise Unproved(f"{name!r} is no plain tensor, but a {type(tensor).__name__}")
+    return True
 
 
 def _export(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[ExportedProgram, int | None]":
@@ -255,7 +278,7 @@ def _remember(node: "fx.Node", rule: AtenRule | None, memory: Memory, found: dic
         return
     written = [argument.name for argument in node.target._schema.arguments if _is_written(argument)]
     if not written:
-        memory.own(node) if rule.fresh else memory.share(node, inputs)
+        memory.own(node) if rule.fresh else memory.share(node, inputs, rule.overlaps)
         return
     target = node.args[0] if node.args else None
     try:

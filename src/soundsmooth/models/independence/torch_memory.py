@@ -20,6 +20,7 @@ class Memory:
         self._root: dict[Node, Node] = {}
         self._members: dict[Node, list[Node]] = {}
         self._fixed: set[Node] = set()
+        self._overlapping: set[Node] = set()
 
     def own(self, node: "Node", fixed: bool = False) -> None:
         """New memory; `fixed` if it is an input, a parameter or a constant, which nobody may write to."""
@@ -28,9 +29,13 @@ class Memory:
         if fixed:
             self._fixed.add(node)
 
-    def share(self, node: "Node", others: Iterable["Node"]) -> None:
-        """A node that may be, or may look into, the memory of others."""
+    def share(self, node: "Node", others: Iterable["Node"], overlaps: bool = False) -> None:
+        """A node that may be, or may look into, the memory of others; `overlaps` if several of its entries may be one
+        place there.
+        """
         self.own(node)
+        if overlaps:
+            self._overlapping.add(node)
         for other in others:
             one, two = self._root[node], self._root[other]
             if one is not two:
@@ -51,6 +56,8 @@ class Memory:
         shared = self._members[self._root[target]]
         if any(member in self._fixed for member in shared):
             raise Unproved("it writes into the input, a parameter or a constant")
+        if any(member in self._overlapping for member in shared):
+            raise Unproved("it writes into memory in which rows may lie on each other")
         if any(self._root[other] is self._root[target] for other in others):
             raise Unproved("it reads the memory that it writes to")
         now = self._time[node]

@@ -23,6 +23,8 @@ class AtenRule:
     """The result is new memory, never a view of an operand or the operand itself."""
     sizes: frozenset[str] = frozenset()
     """The arguments that may hold the batch size: shapes that the result is known to have, the ends of slices."""
+    overlaps: bool = False
+    """The result may be a view in which several entries, perhaps of different rows, are one place in memory."""
 
 
 # One entry of each operand makes one entry of the result.
@@ -319,8 +321,10 @@ def _shuffled(call: Call) -> Value:
 def _table() -> dict[str, AtenRule]:
     rules: dict[str, AtenRule] = {}
 
-    def add(flow: Flow, names: str, arguments: str, fresh: bool = False, sizes: str = "") -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, frozenset(sizes.split()))
+    def add(
+        flow: Flow, names: str, arguments: str, fresh: bool = False, sizes: str = "", overlaps: bool = False
+    ) -> None:
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, frozenset(sizes.split()), overlaps)
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -445,8 +449,8 @@ def _table() -> dict[str, AtenRule]:
     add(_matrix_turned, "t numpy_T", "self")
     add(_unsqueezed, "unsqueeze", "self dim")
     add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
-    add(_expanded, "expand", "self size implicit", sizes="size")
-    add(_expanded, "expand_as", "self other")
+    add(_expanded, "expand", "self size implicit", sizes="size", overlaps=True)
+    add(_expanded, "expand_as", "self other", overlaps=True)
     add(_repeated, "repeat", "self repeats", sizes="repeats")
     add(_concatenated, "cat", "tensors dim", fresh=True)
     add(_stacked, "stack", "tensors dim", fresh=True)
