@@ -163,7 +163,7 @@ class GpuSampler:
         return out  # type: ignore[no-any-return]
 
     def _input(self, x: Levels, whole: bool) -> "torch.Tensor":
-        """The levels on the GPU, as the kernels read them; kept for the next batch: a copy makes the CPU wait.
+        """The levels on the GPU, as the kernels read them; kept for the next batch.
 
         For each stream its own, because what is given back is written over in the order of the stream that made it.
         """
@@ -180,7 +180,9 @@ class GpuSampler:
         return self._torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
 
     def _upload(self, array: np.ndarray[Any, Any]) -> "torch.Tensor":
-        return self._torch.from_numpy(np.array(array, order="C")).to(self._device)
+        """To the GPU, in the order of the current stream. From pinned memory: other copies make the CPU wait for that."""
+        here = self._torch.from_numpy(np.array(array, order="C"))
+        return here if self._device.type == "cpu" else here.pin_memory().to(self._device, non_blocking=True)
 
     def _here(self) -> Any:
         """Kernels are launched on the current GPU, which need not be the model's."""
