@@ -180,7 +180,7 @@ class GpuSampler:
         return self._torch.cuda.current_stream(self._device).cuda_stream if self._device.type == "cuda" else 0
 
     def _upload(self, array: np.ndarray[Any, Any]) -> "torch.Tensor":
-        """To the GPU, in the order of the current stream. From pinned memory: other copies make the CPU wait for that."""
+        """To the GPU, in the order of the current stream; from pinned memory, since other copies make the CPU wait."""
         here = self._torch.from_numpy(np.array(array, order="C"))
         return here if self._device.type == "cpu" else here.pin_memory().to(self._device, non_blocking=True)
 
