@@ -85,7 +85,8 @@ Workers = Annotated[
 Independence = Annotated[
     str | None,
     _option(
-        "auto (proved, else checked), proved (refuse what is not), measured (vote rows again, alone), assumed.",
+        "auto (proved; else torch modules measured, others checked), proved (refuse what is not), "
+        "measured (vote rows again, alone), checked, assumed.",
         panel=_MODEL,
         default="auto",
     ),

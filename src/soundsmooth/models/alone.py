@@ -15,7 +15,7 @@ import struct
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -35,6 +35,15 @@ SENT = 64
 #: What a child says when it has its row.
 READ = b"r"
 _LABEL = struct.Struct("<q")
+
+
+def can_be_alone(recipe: Callable[[], ModelRecipe]) -> bool:
+    """Whether a model can be made in a fresh process; tried out, since nothing else tells."""
+    try:
+        with Alone(recipe()):
+            return True
+    except ValueError:
+        return False
 
 
 class Alone:

@@ -29,7 +29,7 @@ class CallableModel:
 
     def __init__(self, scores: Scores, independence: str = "auto") -> None:
         check_independence(independence, "a Python callable")
-        self._scores = scores
+        self._scores, self.demand = scores, independence
         self._identity = Identity("callable", code_digest(scores), independence=unproved(independence))
 
     def identity(self) -> Identity:

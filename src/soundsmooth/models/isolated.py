@@ -69,7 +69,7 @@ class IsolatedOnnxModel:
         check_independence_word(independence)
         if independence.startswith("measured"):
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
-        self._demand = independence
+        self.demand = independence
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
         self._graph, self._sha256 = path if isinstance(path, Graph) else read_model(Path(path))
@@ -115,7 +115,7 @@ class IsolatedOnnxModel:
         return bytes(answer.content)
 
     def identity(self) -> Identity:
-        independence = "proved" if self.report.proved else unproved(self._demand)
+        independence = "proved" if self.report.proved else unproved(self.demand)
         return Identity("onnx", self._sha256, flags=self._flags, independence=independence)
 
     def prepare(self, shape: tuple[int, ...]) -> None:

@@ -45,7 +45,7 @@ class OnnxModel:
         check_independence_word(independence)
         self._device, _, number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        self._demand = independence
+        self.demand = independence
         self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
         self._sha256 = self._graph.digest
         inspected = inspected_session(self._graph.content, self._device, number, self._threads)
@@ -61,8 +61,8 @@ class OnnxModel:
         self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
-        asked = unproved(self._demand)
-        independence = "proved" if self.report.proved and self._demand in ("auto", "proved") else asked
+        asked = unproved(self.demand)
+        independence = "proved" if self.report.proved and self.demand in ("auto", "proved") else asked
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
 
     def prepare(self, shape: tuple[int, ...]) -> None:

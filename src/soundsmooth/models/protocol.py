@@ -55,6 +55,8 @@ class Model(Protocol):
     """The only batch size that the model can run, if it is fixed."""
     shape: tuple[int, ...] | None
     """The input shape it declares, batch axis left out, if it declares one."""
+    demand: str
+    """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
 
     @property
     def place(self) -> Place | None:
@@ -138,8 +140,10 @@ def is_promised(independence: str) -> bool:
 
 def check_independence_word(independence: str) -> None:
     """A ValueError for a demand that does not exist."""
-    if independence not in ("auto", "proved", "assumed") and rows_again(independence) is None:
-        raise ValueError(f'independence must be "auto", "proved", "measured" or "assumed", not {independence!r}')
+    if independence not in ("auto", "proved", "checked", "assumed") and rows_again(independence) is None:
+        raise ValueError(
+            f'independence must be "auto", "proved", "measured", "checked" or "assumed", not {independence!r}'
+        )
 
 
 def check_independence(independence: str, what: str) -> None:
@@ -148,7 +152,7 @@ def check_independence(independence: str, what: str) -> None:
     if independence == "proved":
         raise ValueError(
             f"independence cannot be proved for {what}: that its rows do not see each other and that it keeps no "
-            'memory can only be checked (independence="auto", which can be evaded) or measured ("measured")'
+            'memory can only be checked (independence="checked", which can be evaded) or measured ("measured")'
         )
 
 

@@ -3,14 +3,25 @@
 import copy
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place
+from .alone import can_be_alone
 from .callables import code_digest
 from .compiled import Forward, forward_of
 from .independence import export_and_inspect
-from .protocol import NOBODY, Identity, Votes, check_independence_word, check_scores, first_line, unproved
+from .protocol import (
+    NOBODY,
+    Identity,
+    Votes,
+    check_independence_word,
+    check_scores,
+    demanded,
+    first_line,
+    unproved,
+)
 from .recipe import Factory, ModelRecipe, can_be_sent
 from .switches import switches
 
@@ -53,7 +64,7 @@ class TorchModel:
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         check_independence_word(independence)
-        self._demand, self._independence = independence, unproved(independence)
+        self.demand, self._independence = independence, unproved(independence)
         self._graphs: dict[tuple[int, ...], _Graph | None] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
@@ -104,20 +115,25 @@ class TorchModel:
         """Export the module; if its graph is proved to keep rows apart, the graph votes on inputs of this shape from
         now on, not the module. A shape gets one graph for good: a run that votes on it may have been interrupted.
 
-        `independence="assumed"` and `"measured"` leave the module as it is.
+        Otherwise its rows are measured, if they can be; other demands than "auto" and "proved" leave it as it is.
         """
-        if self._demand not in ("auto", "proved"):
+        if self.demand not in ("auto", "proved"):
             return
         if shape not in self._graphs:
             self._graphs.setdefault(shape, self._graph(shape))  # another thread's may be in use by now
-        self._independence = unproved(self._demand) if self._graphs[shape] is None else "proved"
+        self._independence = "proved" if self._graphs[shape] is not None else self._without_proof
+
+    @cached_property
+    def _without_proof(self) -> str:
+        """Measured, unless the module cannot be made in a fresh process (one that is defined in a notebook, say)."""
+        return demanded("measured") if can_be_alone(self.recipe) else "checked"
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
         """The graph for inputs of a shape, if it is proved for batches of any size."""
         runs, report = export_and_inspect(self._module, self._batch(self._torch.zeros((2, *shape))))
         if report.proved and report.batch is None:
             return _Graph(forward_of(runs, self._compilation, self._device.type), Snapshot(runs))
-        if self._demand == "proved":
+        if self.demand == "proved":
             why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
             raise ValueError(f"independence cannot be proved for this module: {why}")
         return None
@@ -143,7 +159,7 @@ class TorchModel:
             device,
             self._precision,
             self._channels_last,
-            independence=self._demand,
+            independence=self.demand,
             compilation=self._compilation,
         )
         if other.identity() != self.identity():

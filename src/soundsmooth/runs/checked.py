@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..arrays import Fetched, concatenate
 from ..grid import Levels
-from ..models import Model
+from ..models import Identity, Model
 from ..models.protocol import first_line
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
@@ -45,6 +45,13 @@ _HOW_OUT = (
 
 class DependentRowsError(ValueError):
     """The votes of a row change with its batch."""
+
+
+def check_first(model: Model, identity: Identity) -> bool:
+    """Whether rows are to be checked before the run: also where they are measured without having been asked for, since
+    an error now tells more than votes that are lost.
+    """
+    return identity.independence == "checked" or (model.demand == "auto" and identity.independence != "proved")
 
 
 def some(images: Sequence[Levels]) -> list[Levels]:

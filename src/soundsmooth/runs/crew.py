@@ -105,7 +105,7 @@ class Muster:
         hand, images = crew.hire(), some(inputs.levels)
         hand.call("survey", crew.share(build), images, settings)
         found = _first_answer(crew, hand, "the model was built", "is there a free place for it, and enough memory?")
-        if found.identity.independence == "checked":
+        if found.check:
             hand.call("check", images, settings)
             seconds = FIRST_SECONDS if timeout is None else CHECK_BLOCKS * timeout
             _first_answer(crew, hand, "the model's rows were checked", UNCHECKED, seconds)

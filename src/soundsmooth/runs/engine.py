@@ -37,7 +37,7 @@ from ..noise.keystream import check_room
 from ..noise.sources import FreshNoise, SharedNoise, Source, check_shared_memory
 from ..promise import SPEC, Inputs, Promise, Secret
 from ..settings import Settings, copies, integer
-from .checked import check_rows
+from .checked import check_first, check_rows
 from .measured import certify_measured, check_measurable
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
@@ -191,7 +191,7 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     identity = smoothing.identity(inputs.shape)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
     recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
-    if identity.independence == "checked":
+    if check_first(smoothing.model, identity):
         worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)
         check_rows(worker.model, worker.sampler, inputs.levels, min(batch, settings.n))
     if rows_again(identity.independence) is not None:

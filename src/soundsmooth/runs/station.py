@@ -19,7 +19,7 @@ from ..noise.sources import check_shared_memory
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import BlockVotes
-from .checked import check_rows
+from .checked import check_first, check_rows
 from .engine import Duty, Run, Smoothing, promise_of
 from .measured import check_measurable
 from .voter import Image, Outcome, Task, Voter, look_ahead
@@ -58,6 +58,8 @@ class Survey:
     """Its law, its batch and where the noise is made; without workers: they are elsewhere."""
     kind: Kind
     environment: Mapping[str, str]
+    check: bool = False
+    """Whether the rows are to be checked before the run."""
 
 
 class Arrival(NamedTuple):
@@ -87,7 +89,8 @@ class Station:
         if rows_again(identity.independence) is not None:
             check_measurable(settings)
         elsewhere = Smoothing(smoothing.law, (), batch, smoothing.made)
-        return Survey(identity, elsewhere, _kind(identity), environment() | {"noise made on": smoothing.made})
+        recorded = environment() | {"noise made on": smoothing.made}
+        return Survey(identity, elsewhere, _kind(identity), recorded, check_first(worker.model, identity))
 
     def check(self, images: Sequence[Levels], settings: Settings) -> None:
         """Refuse a model whose rows are seen to depend on each other. After `survey`."""
