@@ -33,7 +33,8 @@ def terms_of(run: Run, votes: bool = True) -> Terms:
     """What the store of a new run is fixed to."""
     if rows_again(run.identity.independence) is not None and not votes:
         raise ValueError(
-            "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes"
+            "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
+            "--independence checked"
         )
     dimension = run.inputs.levels[0].size
     batch = run.smoothing.batch_for(run.inputs.shape, run.settings.n)

@@ -9,7 +9,8 @@ import logging
 import operator
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .extents import BATCH, ONE, Extent
@@ -136,11 +137,12 @@ def _export(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[Export
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """torch.export talks to itself in the log, at the level of warnings."""
+    """torch.export talks to itself: in the log, and if it fails also on the terminal, where it prints whole graphs."""
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(logging.CRITICAL)
     try:
-        yield
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            yield
     finally:
         logging.disable(before)
 
