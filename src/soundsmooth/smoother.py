@@ -41,8 +41,8 @@ class Smoother:
     ended if it takes more than `timeout` seconds (default 600) for a batch.
 
     `independence` says how it is made sure that rows of a batch do not see each other: "auto" (proved if it can be,
-    else measured for a torch module, checked for others), "proved" (or refused), "measured" (`again` rows of each image
-    are voted again, alone), "checked", "assumed".
+    else measured for a graph or a torch module, checked for others), "proved" (or refused), "measured" (`again` rows of
+    each image are voted again, alone), "checked", "assumed".
     """
 
     def __init__(

@@ -213,7 +213,8 @@ def test_a_graph_is_proved_or_refused(tmp_path: Path) -> None:
     mixing.graph.node[1].output[0] = "product"
     mixing.graph.node.append(helper.make_node("Softmax", ["product"], ["scores"], axis=0))
     path = saved(mixing, tmp_path, "mixing.onnx")
-    assert model_of(path).identity().independence == "checked"
+    assert model_of(path).identity().independence == "measured m=1000"
+    assert model_of(path, independence="checked").identity().independence == "checked"
     assert model_of(path, independence="assumed").identity().independence == "assumed"
     with pytest.raises(ValueError, match="cannot be proved for this graph: Softmax 'scores'"):
         model_of(path, independence="proved")

@@ -85,7 +85,7 @@ Workers = Annotated[
 Independence = Annotated[
     str | None,
     _option(
-        "auto (proved; else torch modules measured, others checked), proved (refuse what is not), "
+        "auto (proved; else graphs and torch modules measured, others checked), proved (refuse what is not), "
         "measured (vote rows again, alone), checked, assumed.",
         panel=_MODEL,
         default="auto",

@@ -17,7 +17,7 @@ from ..machine import Place, cores
 from .independence import Report
 from .onnx_child import run
 from .onnx_session import inspected_session
-from .protocol import Identity, Votes, check_independence_word, unproved, votes
+from .protocol import Identity, Votes, check_independence_word, demanded, unproved, votes
 from .recipe import Graph, ModelRecipe
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class OnnxModel:
         self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
 
     def identity(self) -> Identity:
-        asked = unproved(self.demand)
+        asked = unproved(self.demand, demanded("measured") if self.batch is None else "checked")
         independence = "proved" if self.report.proved and self.demand in ("auto", "proved") else asked
         return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
 

@@ -156,6 +156,6 @@ def check_independence(independence: str, what: str) -> None:
         )
 
 
-def unproved(independence: str) -> str:
-    """What a promise says of a model for which there is no proof, after this demand."""
-    return "checked" if independence == "auto" else independence
+def unproved(independence: str, otherwise: str = "checked") -> str:
+    """What a promise says of a model for which there is no proof, after this demand; "auto" leaves it to the model."""
+    return otherwise if independence == "auto" else independence
