@@ -182,14 +182,20 @@ def blocks(n: int, batch: int, dimension: int) -> Iterator[Block]:
 def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
     """The votes of noisy copies, batch by batch, each batch of the same shape. A lost copy votes for nobody."""
     parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
-    classes = {part.classes for part in parts}
-    if len(classes) > 1:
-        raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
+    classes = only_number({part.classes for part in parts})
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:
         labels = private_copy(labels)  # torch's inference mode leaves labels that cannot be written to
         labels[list(noisy.lost)] = NOBODY
-    return Votes(labels, *classes)
+    return Votes(labels, classes)
+
+
+def only_number(classes: set[int]) -> int:
+    """The number of classes in all batches; a ModelChangedError if there are several."""
+    if len(classes) > 1:
+        raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
+    (found,) = classes
+    return found
 
 
 def _batches(values: Any, batch: int) -> Iterator[Any]:

@@ -1,19 +1,12 @@
 """Section 4.1's 512 positions: images that confirm the claim, images that refute it, and neither by chance."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 
+from scripts import script
 from soundsmooth.gallery.entries.image import enough_ink
 from soundsmooth.gallery.images import load_images
 
-PATH = Path(__file__).parents[2] / "experiments" / "gallery" / "positions.py"
-spec = importlib.util.spec_from_file_location("positions", PATH)
-assert spec is not None
-assert spec.loader is not None
-positions = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(positions)
+positions = script("gallery/positions.py")
 
 
 def test_images_confirm_and_refute() -> None:

@@ -1,14 +1,12 @@
 """The timing experiment: noise from files is the noise that was drawn, and the tables hold what was measured."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
+from scripts import script
 from soundsmooth.bench.gpu import Work
 from soundsmooth.bench.pages import fill, table
 from soundsmooth.machine import Place
@@ -16,25 +14,14 @@ from soundsmooth.noise import GpuSampler, Purpose, law
 from soundsmooth.noise.sources import SharedNoise
 from soundsmooth.runs.engine import Smoothing, Worker
 
-FOLDER = Path(__file__).parents[2] / "experiments"
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 KEY = bytes(range(32))
-
-
-def load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), FOLDER / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look for their module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_noise_from_files_is_the_noise_that_was_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_interpreter: None
 ) -> None:
-    measure = load("timing/measure.py")
+    measure = script("timing/measure.py")
     monkeypatch.setattr(measure, "N0", 6)
     monkeypatch.setattr(measure.secrets, "token_bytes", lambda _: KEY)
     a_law = law("0.5")
@@ -66,7 +53,7 @@ def test_the_timing_table() -> None:
         "breakpoints, seconds": 0.0321,
         "paper": {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9},
     }
-    found = load("timing/table.py").tables({"machine": "card", "environment": {"torch": "9"}, "rows": [row]})
+    found = script("timing/table.py").tables({"machine": "card", "environment": {"torch": "9"}, "rows": [row]})
     assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 2.000 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
     assert "1.500 [1.250, 1.750] (14.9) |" in found
     lines = [line for line in found.splitlines() if line.startswith("|")]
@@ -82,7 +69,7 @@ def test_how_much_faster_is_field_over_ours() -> None:
             "seconds": {"standard": 3.0, "ours, fresh, own batch": 2.0},
         },
     ]
-    assert load("performance/table.py").faster(rows).splitlines()[-1] == "| net | 6.000 | 2.000 | 3.00 |"
+    assert script("performance/table.py").faster(rows).splitlines()[-1] == "| net | 6.000 | 2.000 | 3.00 |"
 
 
 def test_only_what_lies_between_the_marks_is_replaced(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Fetched, concatenate
-from ..certify import Counts, ModelChangedError, Sure, Voting, cast
+from ..certify import Counts, Sure, Voting, cast, only_number
 from ..grid import Levels
 from ..models import NOBODY
 from ..noise import Purpose
@@ -101,6 +101,4 @@ class Casting:
         if self._doubt is not None and any(self._doubt.get()):
             self.repeated = True
             return self._again().votes()
-        if len(self._classes) > 1:
-            raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(self._classes)}")
-        return BlockVotes(self._labels.array(), *self._classes)
+        return BlockVotes(self._labels.array(), only_number(self._classes))

@@ -184,19 +184,24 @@ def certify_inputs(
 
 def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Secret) -> "Run":
     """The promise is made; what cannot work is refused before the first draw."""
-    dimension = inputs.levels[0].size
-    smoothing.check(inputs.shape, dimension, max(settings.n, settings.n0))
-    if settings.noise == "shared":
-        check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, dimension)
-    identity = smoothing.identity(inputs.shape)
+    identity = surveyed(smoothing, inputs.levels[0], settings)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
     recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
     if check_first(smoothing.model, identity):
         worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)
         check_rows(worker.model, worker.sampler, inputs.levels, min(batch, settings.n))
+    return Run(smoothing, identity, inputs, settings, secret, promise, recorded)
+
+
+def surveyed(smoothing: Smoothing, x: Levels, settings: Settings) -> Identity:
+    """What is to be promised of the model, for inputs like this one; what cannot work is refused."""
+    smoothing.check(x.shape, x.size, max(settings.n, settings.n0))
+    if settings.noise == "shared":
+        check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, x.size)
+    identity = smoothing.identity(x.shape)
     if rows_again(identity.independence) is not None:
         check_measurable(settings)
-    return Run(smoothing, identity, inputs, settings, secret, promise, recorded)
+    return identity
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certificate import Certificate
-from ..certify import Measurement, ModelChangedError, Progress, Voting, sample_under_noise, verdict
+from ..certify import Measurement, Progress, Voting, only_number, sample_under_noise, verdict
 from ..grid import Floats, Levels
 from ..models.alone import Alone
 from ..models.protocol import rows_again
@@ -174,7 +174,5 @@ def _votes(voting: Voting, noise: Source, x: Levels, settings: Settings, progres
         if block.purpose == Purpose.ESTIMATION:
             parts.append(Casting(voting, noise, x, block, batch).votes())
             progress(block.count)
-    classes = {part.classes for part in parts}
-    if len(classes) > 1:
-        raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
-    return BlockVotes(np.concatenate([part.labels for part in parts]), *classes)
+    classes = only_number({part.classes for part in parts})
+    return BlockVotes(np.concatenate([part.labels for part in parts]), classes)

@@ -15,13 +15,11 @@ from ..grid import Levels
 from ..machine import environment, processor
 from ..models import Identity
 from ..models.protocol import rows_again
-from ..noise.sources import check_shared_memory
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import BlockVotes
 from .checked import check_first, check_rows
-from .engine import Duty, Run, Smoothing, promise_of
-from .measured import check_measurable
+from .engine import Duty, Run, Smoothing, promise_of, surveyed
 from .voter import Image, Outcome, Task, Voter, look_ahead
 
 #: What the promise says instead of a kind of device when several may take part.
@@ -80,17 +78,10 @@ class Station:
     def survey(self, build: Build, images: Sequence[Levels], settings: Settings) -> Survey:
         """Refuse what cannot work, and say what is to be promised. A few images are enough for that."""
         smoothing = self._built(build)
-        worker, shape, dimension = smoothing.workers[0], images[0].shape, images[0].size
-        smoothing.check(shape, dimension, max(settings.n, settings.n0))
-        if settings.noise == "shared":
-            check_shared_memory(worker.sampler, settings.n0 + settings.n, dimension)
-        identity = smoothing.identity(shape)
-        batch = smoothing.batch_for(shape, settings.n)
-        if rows_again(identity.independence) is not None:
-            check_measurable(settings)
-        elsewhere = Smoothing(smoothing.law, (), batch, smoothing.made)
+        identity = surveyed(smoothing, images[0], settings)
+        elsewhere = Smoothing(smoothing.law, (), smoothing.batch_for(images[0].shape, settings.n), smoothing.made)
         recorded = environment() | {"noise made on": smoothing.made}
-        return Survey(identity, elsewhere, _kind(identity), recorded, check_first(worker.model, identity))
+        return Survey(identity, elsewhere, _kind(identity), recorded, check_first(smoothing.model, identity))
 
     def check(self, images: Sequence[Levels], settings: Settings) -> None:
         """Refuse a model whose rows are seen to depend on each other. After `survey`."""
