@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-BEGIN, END = "<!-- {name}: generated -->", "<!-- end of {name} -->"
+from soundsmooth.bench.pages import fill, has_marks
+
 WORST = ("FALSE (point)", "FALSE (rate)", "FALSE (number)", "VOID", "refused", "holds", "abstains")
 
 
@@ -35,22 +36,15 @@ def cell(trials: list[dict[str, Any]]) -> str:
     return f"**{worst}**" if worst.startswith(("FALSE", "VOID")) else worst
 
 
-def insert(text: str, name: str, table: str) -> str:
-    begin, end = BEGIN.format(name=name), END.format(name=name)
-    if begin not in text:
-        return text
-    head, tail = text.split(begin)[0], text.split(end)[1]
-    return f"{head}{begin}\n\n{table}\n\n{end}{tail}"
-
-
 def main() -> None:
     run, numbers, *pages = map(Path, sys.argv[1:])
     trials = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
+    tables = {"verdicts": verdicts(trials)} if trials else {}  # an empty file: the verdicts stay as they are
+    tables |= {"numbers": numbers.read_text(encoding="utf-8").strip()}
     for page in pages:
-        text = page.read_text(encoding="utf-8")
-        if trials:  # an empty file: the verdicts stay as they are
-            text = insert(text, "verdicts", verdicts(trials))
-        page.write_text(insert(text, "numbers", numbers.read_text(encoding="utf-8").strip()), encoding="utf-8")
+        for name, table in tables.items():
+            if has_marks(page, name):
+                fill(page, name, f"\n{table}\n")
 
 
 if __name__ == "__main__":
