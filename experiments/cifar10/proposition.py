@@ -69,7 +69,9 @@ def main(data: Path, out: Path, parts: Sequence[Part] = PARTS) -> None:
             outcome = ask(certifier, case, part.task, tried)
             journal.add(part, certifier, outcome, time.process_time() - start)
             print(number, part.name, certifier.name, case.image, outcome.first.counts, flush=True)
-    write(out, {"paper": PAPER, "parts": [summary(part, both, journal) for part in parts], "environment": machine()})
+    write(
+        out, {"paper": PAPER, "parts": [summary(part, both, journal) for part in parts], "environment": environment()}
+    )
 
 
 def chosen(part: Part, both: tuple[list[Case], list[Case]]) -> list[Case]:
@@ -163,11 +165,6 @@ def of_certifier(part: Part, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "wrong votes at x": wrong_votes,
         "votes for the other class at x + p": [outcome.second.counts[1 - outcome.label] for outcome in outcomes],
     }
-
-
-def machine() -> dict[str, str]:
-    """Software and processor."""
-    return {name: value for name, value in environment().items() if name != "platform"}
 
 
 def write(out: Path, found: Any) -> None:

@@ -49,11 +49,12 @@ def main() -> None:
     asked = parser.parse_args()
     torch = gpu.torch_with_a_gpu()
     torch.backends.cudnn.benchmark = False
-    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "environment": environment(), "rows": []}
+    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "rows": []}
     for work, k, precision, paper in _rows(asked.network):
         with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
             found["rows"].append(measure(torch, work, k, precision, asked.rounds, Path(folder)) | {"paper": paper})
         print(found["rows"][-1], flush=True)
+        found["environment"] = environment()  # now, when all that is used was imported
         asked.out.write_text(json.dumps(found, indent=1) + "\n")
 
 

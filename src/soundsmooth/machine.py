@@ -66,10 +66,16 @@ def refuse_beyond(there: int, needed: int, what: str, advice: str) -> None:
 
 def environment(elsewhere: tuple[str, ...] = ()) -> dict[str, str]:
     """Software and machine, recorded beside a certificate and not promised in it; also what runs in other processes."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    found = {"python": platform.python_version(), "platform": system()}
     found |= {"processor": processor(), "cores": str(cores())}
     used = [package for package in IF_USED if package in sys.modules or package in elsewhere]
     return found | {package: _version(package) for package in (*ALWAYS, *used)}
+
+
+@cache
+def system() -> str:
+    """The operating system, the kind of processor and the C library; not the kernel's name, which tells whose it is."""
+    return " ".join(filter(None, (platform.system(), platform.machine(), *platform.libc_ver())))
 
 
 @cache

@@ -73,6 +73,29 @@ def test_noisy_copies_stand_behind_each_other() -> None:
     assert not torch.equal(found[:3], found[3:])
 
 
+def test_a_skipped_first_step_leaves_no_trace() -> None:
+    """While the scale is too large, gradients are infinite and steps are skipped; then the momentum begins at 0."""
+    module = nn.Linear(1000, 1, bias=False)
+    nn.init.ones_(module.weight)
+    optimizer = train.descent(module, replace(RECIPE, rate=1.0, decay=0.0))
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    for size in (1e3, 1.0):
+        scaler.scale(module(torch.full((1, 1000), size)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    # One step with gradient 1: down by 1 + 0.9.
+    assert module.weight.detach().flatten().tolist() == pytest.approx([1 - 1.9] * 1000, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type")
+def test_training_stops_when_the_loss_is_lost() -> None:
+    images, labels = torch.zeros(4, 32, 32, 3, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64)
+    hopeless = replace(RECIPE, epochs=1, rows=8, copies=2, sigma=float("nan"))
+    with pytest.raises(ArithmeticError, match=r"epoch 1: the loss is nan"):
+        train.train(hopeless, images, labels, "float32")
+
+
 def test_the_running_mean_runs() -> None:
     module = nn.BatchNorm1d(2)
     mean = train.RunningMean(module)

@@ -77,7 +77,7 @@ def measure(
     """All measurements, as JSON can hold them."""
     torch = torch_with_a_gpu()
     torch.backends.cudnn.benchmark = False
-    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "environment": environment()}
+    found: dict[str, Any] = {"machine": torch.cuda.get_device_name()}
     found["exactness"] = {sigma: exactness(10**9, sigma) for sigma in SIGMAS}
     say(f"exactness {found['exactness']}")
     found["noise"] = []
@@ -91,7 +91,7 @@ def measure(
             row = end_to_end(torch, work, precision, rounds)
             say(f"whole {row}")
             found["whole"].append(row)
-    return found
+    return found | {"environment": environment()}  # at the end, when all that is used was imported
 
 
 def noise_alone(torch: Any, work: Work) -> Iterator[dict[str, Any]]:
