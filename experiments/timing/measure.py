@@ -37,7 +37,7 @@ ROWS = (
     ("resnet50", 100, ("3", "12"), {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9}),
 )
 #: About so long takes one run of a method.
-SECONDS = 5.0
+SECONDS = 2.5
 
 
 def main() -> None:
