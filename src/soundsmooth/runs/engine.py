@@ -4,11 +4,12 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event
 
 from ..certificate import Certificate, Prediction
 from ..certify import (
@@ -39,6 +40,7 @@ from ..promise import SPEC, Inputs, Promise, Secret
 from ..settings import Settings, copies, integer
 from .checked import check_first, check_rows
 from .measured import certify_measured, check_measurable
+from .side_by_side import side_by_side
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
@@ -300,49 +302,30 @@ class Run:
         waiting: SimpleQueue[int] = SimpleQueue()
         for place in range(len(self.inputs.levels)):
             waiting.put(place)
-        results: SimpleQueue[Certificate | BaseException | None] = SimpleQueue()
         stop = Event()
 
-        def work(worker: Worker) -> None:
-            try:
-                for record in self.one_by_one(worker, _until(waiting, stop), progress):
-                    results.put(record)
-            except BaseException as error:  # it is raised again where somebody listens
-                stop.set()
-                results.put(error)
-            results.put(None)
+        def work(worker: Worker, send: Callable[[Certificate], None]) -> None:
+            for record in self.one_by_one(worker, _until(waiting, stop), progress):
+                send(record)
 
-        threads = [Thread(target=work, args=(worker,), daemon=True) for worker in self.smoothing.workers]
-        for thread in threads:
-            thread.start()
-        try:
-            yield from self._in_order(results, len(threads))
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+        with closing(side_by_side([partial(work, worker) for worker in self.smoothing.workers], stop)) as records:
+            yield from self._in_order(records)
 
-    def _in_order(
-        self, results: "SimpleQueue[Certificate | BaseException | None]", running: int
-    ) -> Iterator[Certificate]:
+    def _in_order(self, records: Iterator[Certificate]) -> Iterator[Certificate]:
         order = {index: place for place, index in enumerate(self.inputs.indices)}
         ready: dict[int, Certificate] = {}
-        errors: list[BaseException] = []
         following = 0
-        while running:
-            result = results.get()
-            if result is None:
-                running -= 1
-            elif isinstance(result, BaseException):
-                errors.append(result)
-            else:
-                ready[order[result.index]] = result
-            while following in ready:
-                yield ready.pop(following)
-                following += 1
-        if errors:
+        try:
+            for record in records:
+                ready[order[record.index]] = record
+                while following in ready:
+                    yield ready.pop(following)
+                    following += 1
+        except GeneratorExit:  # nobody listens any more
+            raise
+        except BaseException:
             yield from (ready[place] for place in sorted(ready))  # finished, though not the next in order
-            raise errors[0]
+            raise
 
     def batchwise(self, progress: Progress) -> Iterator[Certificate]:
         """Batch by batch: each batch of noise meets every input before the next one is made (Appendix A.1)."""

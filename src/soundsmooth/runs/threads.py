@@ -1,13 +1,15 @@
 """Workers in threads of this process: on the GPUs or the cores at hand."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import NamedTuple
 
 from .engine import Run, Worker
+from .side_by_side import side_by_side
 from .voter import Image, Outcome, Task, Voter
 
 
@@ -46,57 +48,36 @@ class _Hungry(NamedTuple):
 
 def _side_by_side(run: Run, images: Iterator[list[Task]]) -> Generator[Outcome, None, None]:
     """All workers at once, each with images of its own, in threads that never touch the store."""
-    results: SimpleQueue[Outcome | _Hungry | BaseException | None] = SimpleQueue()
-    stop = Event()
-    inboxes = [SimpleQueue[list[Task] | None]() for _ in run.smoothing.workers]
+    stop, inboxes = Event(), [SimpleQueue[list[Task] | None]() for _ in run.smoothing.workers]
 
-    def tasks(inbox: "SimpleQueue[list[Task] | None]") -> Iterator[Task]:
-        while not stop.is_set():
-            results.put(_Hungry(inbox))
-            image = inbox.get()
-            if image is None:
-                return
-            for task in image:
-                if stop.is_set():
-                    return
-                yield task
+    def work(
+        worker: Worker, inbox: "SimpleQueue[list[Task] | None]", send: Callable[[Outcome | _Hungry], None]
+    ) -> None:
+        tasks = _tasks(inbox, lambda: send(_Hungry(inbox)), stop)
+        for outcome in Voter(run.duty, worker).ready().vote(tasks, lambda place: image_at(run, place)):
+            send(outcome)
 
-    def work(worker: Worker, inbox: "SimpleQueue[list[Task] | None]") -> None:
-        try:
-            for outcome in Voter(run.duty, worker).ready().vote(tasks(inbox), lambda place: image_at(run, place)):
-                results.put(outcome)
-        except BaseException as error:  # it is raised again where somebody listens
-            stop.set()
-            results.put(error)
-        results.put(None)
-
-    threads = [Thread(target=work, args=pair, daemon=True) for pair in zip(run.smoothing.workers, inboxes, strict=True)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield from _collected(results, images, len(threads))
-    finally:
-        stop.set()
+    def send_home() -> None:
         for inbox in inboxes:
             inbox.put(None)
-        for thread in threads:
-            thread.join()
+
+    works = [partial(work, worker, inbox) for worker, inbox in zip(run.smoothing.workers, inboxes, strict=True)]
+    with closing(side_by_side(works, stop, send_home)) as sent:
+        for each in sent:
+            if isinstance(each, _Hungry):
+                each.inbox.put(None if stop.is_set() else next(images, None))
+            else:
+                yield each
 
 
-def _collected(
-    results: "SimpleQueue[Outcome | _Hungry | BaseException | None]", images: Iterator[list[Task]], running: int
-) -> Iterator[Outcome]:
-    """What the workers send, while they are given what they ask for; after an error, what is still on its way."""
-    errors: list[BaseException] = []
-    while running:
-        result = results.get()
-        if result is None:
-            running -= 1
-        elif isinstance(result, BaseException):
-            errors.append(result)
-        elif isinstance(result, _Hungry):
-            result.inbox.put(None if errors else next(images, None))
-        else:
-            yield result
-    if errors:
-        raise errors[0]
+def _tasks(inbox: "SimpleQueue[list[Task] | None]", ask: Callable[[], None], stop: Event) -> Iterator[Task]:
+    """The tasks of one image after the other, each asked for when the last one's are done."""
+    while not stop.is_set():
+        ask()
+        image = inbox.get()
+        if image is None:
+            return
+        for task in image:
+            if stop.is_set():
+                return
+            yield task
