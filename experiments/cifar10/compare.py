@@ -208,10 +208,12 @@ def _variances(totals: Counts, n: int) -> Floats:
 def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
     """First counts minus second ones, summed over the images: 2 Σ (first − ⌊total / 2⌋), less 1 for each odd total.
 
-    The laws are multiplied as characters on a cycle that is 16 deviations long (and 64 more): by Bernstein's inequality
-    less than 10⁻²⁰ lies beyond it, since a hypergeometric count is a sum of independent indicators.
+    The sum has half the number of odd totals as its mean. The laws are multiplied as characters on a cycle around 0
+    that is longer than that number by 16 deviations (and 64): by Bernstein's inequality less than 10⁻²⁰ lies beyond it,
+    since a hypergeometric count is a sum of independent indicators.
     """
-    length = 1 << math.ceil(math.log2(16 * deviation + 64))
+    odd = int((totals % 2).sum())
+    length = 1 << math.ceil(math.log2(16 * deviation + 64 + odd))
     product = np.ones(length // 2 + 1, complex)
     for total in totals.tolist():
         law = first_count(total, n)
@@ -219,7 +221,7 @@ def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
         product *= np.fft.rfft(np.bincount((where - total // 2) % length, law[where], length))
     law = np.fft.irfft(product, length).clip(0)
     around = np.fft.fftfreq(length, 1 / length).astype(np.int64)  # 0, 1, …, −2, −1
-    return Null(law, 2 * around - int((totals % 2).sum()))
+    return Null(law, 2 * around - odd)
 
 
 def _votes_power(pair: Pair, shift: float, critical: int) -> float:

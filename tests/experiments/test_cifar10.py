@@ -344,6 +344,15 @@ def test_the_sum_of_votes_is_what_convolution_says() -> None:
     assert found.deviation == pytest.approx(math.sqrt(float(sum(d * d * w for d, w in law.items()))))
 
 
+def test_the_sum_of_many_odd_totals() -> None:
+    """500 images with one vote missing in one of the runs: 275 of them in the first. Each is ±1 with probability ½."""
+    n, missing = 1000, np.arange(500) < 275
+    pair = Pair(n, results((n - missing).tolist()), results((n - 1 + missing).tolist()))
+    found = compare.votes(pair)
+    assert found.difference == -50
+    assert found.p == pytest.approx(2 * sum(math.comb(500, k) for k in range(275, 501)) / 2**500, rel=1e-6)
+
+
 def binomial(hits: int, n: int, p: Fraction) -> Fraction:
     return math.comb(n, hits) * p**hits * (1 - p) ** (n - hits)
 
