@@ -147,18 +147,28 @@ def sum_of_swings(up: Floats, down: Floats) -> Floats:
 def cell(pair: Pair, least: int, shift: float = 0.0, level: float = 0.0) -> Test:
     """The number of certified images, sound minus standard; `power` is against standard's p being larger by `shift`."""
     moving = swings(pair, least)
-    moving = moving[moving > 0]
-    null = Null(sum_of_swings(moving, moving), np.arange(2 * len(moving) + 1) - len(moving))
     difference = int(pair.sound.certified(least).sum()) - int(pair.standard.certified(least).sum())
-    power = _cell_power(pair, least, shift, null.critical(level)) if level else None
-    return Test(difference, math.sqrt(2 * float(moving.sum())), null.p(difference), power)
+    power = _cell_power(pair, least, shift, level) if level else None
+    return Test(difference, math.sqrt(2 * float(moving.sum())), _null_of(moving).p(difference), power)
 
 
-def _cell_power(pair: Pair, least: int, shift: float, critical: int) -> float:
-    """P(|D| ≥ critical) with the estimated p of each image, and with that p + shift in the second run."""
+def _null_of(moving: Floats) -> Null:
+    """The law of the sum of the images' swings."""
+    moving = moving[moving > 0]
+    return Null(sum_of_swings(moving, moving), np.arange(2 * len(moving) + 1) - len(moving))
+
+
+def _cell_power(pair: Pair, least: int, shift: float, level: float) -> float:
+    """About P(D is found at the level), with the estimated p of each image, and that p + shift in the second run.
+
+    What is found depends on the counts that were seen, which a shift moves too. So the critical difference is that of
+    the mean null law, in which both runs have the p in the middle. (The one of the counts at hand would often be less.)
+    """
     chosen = (pair.sound.chosen | pair.standard.chosen).astype(float)
     p = estimates(pair)
-    first, second = (chosen * _enough(each, least, pair.n) for each in (p, shifted(p, shift)))
+    other = shifted(p, shift)
+    first, second, middle = (chosen * _enough(each, least, pair.n) for each in (p, other, (p + other) / 2))
+    critical = _null_of(middle * (1 - middle)).critical(level)
     law = sum_of_swings(first * (1 - second), second * (1 - first))
     far = np.abs(np.arange(len(law)) - pair.images) >= critical
     return float(law[far].sum())
