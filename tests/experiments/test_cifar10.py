@@ -284,12 +284,29 @@ def test_runs_of_different_tasks_are_not_compared(asked: argparse.Namespace) -> 
     def write(head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         path.write_text("".join(json.dumps(each) + "\n" for each in (head, *rows)))
 
-    write({**head, "model": "0" * 64}, rows)
-    with pytest.raises(ValueError, match="differ in model"):
-        table.both(sound)
+    for name in ("model", "flags"):
+        write({**head, name: "other"}, rows)
+        with pytest.raises(ValueError, match=f"differ in {name}"):
+            table.both(sound)
     write(head, [*rows[:-1], {**rows[-1], "radius": 9.0, "label": rows[-1]["truth"]}])
     with pytest.raises(ValueError, match="do not follow from the counts"):
         table.both(sound)
+
+
+def test_a_difference_that_noise_never_makes_is_shown() -> None:
+    """Its deviation is below what a float can be."""
+    n = 10_000
+    pair = Pair(n, results([n, n]), results([0, 0], [False, False]))
+    found = table._cell(table.Both({"sigma": "1", "alpha": "1/1000"}, 2, "", 0, [0, 1], pair), Fraction(2), 0.01)
+    assert found["p"] == compare.SMALLEST
+    assert table._difference(found) == "+2 ± 0.0 (1e-12)"
+    assert table._difference({**found, "difference": 0}) == "0"
+
+
+def test_the_average_certified_radius_is_rounded_down() -> None:
+    for radii in ([0.1] * 10, [0.1, 0.2, 0.3, 0.0], [0.7, 0.1, 0.3]):
+        exact = sum(map(Fraction, radii), Fraction(0)) / len(radii)
+        assert Fraction(table.average(np.array(radii))) <= exact < Fraction(table.average(np.array(radii)) + 1e-15)
 
 
 # The tests of the comparison
