@@ -186,7 +186,7 @@ def standard_terms(smoothing: Smoothing, images: Inputs, chosen: Settings) -> di
         "model": identity.digest,
         "precision": identity.precision,
         "device": identity.device,
-        "flags": dict(sorted(identity.flags.items())),
+        "flags": " ".join(f"{name}={value}" for name, value in sorted(identity.flags.items())),
         "inputs": images.digest(),
         "input count": len(images.levels),
     }

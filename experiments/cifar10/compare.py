@@ -147,18 +147,28 @@ def sum_of_swings(up: Floats, down: Floats) -> Floats:
 def cell(pair: Pair, least: int, shift: float = 0.0, level: float = 0.0) -> Test:
     """The number of certified images, sound minus standard; `power` is against standard's p being larger by `shift`."""
     moving = swings(pair, least)
-    moving = moving[moving > 0]
-    null = Null(sum_of_swings(moving, moving), np.arange(2 * len(moving) + 1) - len(moving))
     difference = int(pair.sound.certified(least).sum()) - int(pair.standard.certified(least).sum())
-    power = _cell_power(pair, least, shift, null.critical(level)) if level else None
-    return Test(difference, math.sqrt(2 * float(moving.sum())), null.p(difference), power)
+    power = _cell_power(pair, least, shift, level) if level else None
+    return Test(difference, math.sqrt(2 * float(moving.sum())), _null_of(moving).p(difference), power)
 
 
-def _cell_power(pair: Pair, least: int, shift: float, critical: int) -> float:
-    """P(|D| ≥ critical) with the estimated p of each image, and with that p + shift in the second run."""
+def _null_of(moving: Floats) -> Null:
+    """The law of the sum of the images' swings."""
+    moving = moving[moving > 0]
+    return Null(sum_of_swings(moving, moving), np.arange(2 * len(moving) + 1) - len(moving))
+
+
+def _cell_power(pair: Pair, least: int, shift: float, level: float) -> float:
+    """About P(D is found at the level), with the estimated p of each image, and that p + shift in the second run.
+
+    What is found depends on the counts that were seen, which a shift moves too. So the critical difference is that of
+    the mean null law, in which both runs have the p in the middle. (The one of the counts at hand would often be less.)
+    """
     chosen = (pair.sound.chosen | pair.standard.chosen).astype(float)
     p = estimates(pair)
-    first, second = (chosen * _enough(each, least, pair.n) for each in (p, shifted(p, shift)))
+    other = shifted(p, shift)
+    first, second, middle = (chosen * _enough(each, least, pair.n) for each in (p, other, (p + other) / 2))
+    critical = _null_of(middle * (1 - middle)).critical(level)
     law = sum_of_swings(first * (1 - second), second * (1 - first))
     far = np.abs(np.arange(len(law)) - pair.images) >= critical
     return float(law[far].sum())
@@ -208,10 +218,12 @@ def _variances(totals: Counts, n: int) -> Floats:
 def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
     """First counts minus second ones, summed over the images: 2 Σ (first − ⌊total / 2⌋), less 1 for each odd total.
 
-    The laws are multiplied as characters on a cycle that is 16 deviations long (and 64 more): by Bernstein's inequality
-    less than 10⁻²⁰ lies beyond it, since a hypergeometric count is a sum of independent indicators.
+    The sum has half the number of odd totals as its mean. The laws are multiplied as characters on a cycle around 0
+    that is longer than that number by 16 deviations (and 64): by Bernstein's inequality less than 10⁻²⁰ lies beyond it,
+    since a hypergeometric count is a sum of independent indicators.
     """
-    length = 1 << math.ceil(math.log2(16 * deviation + 64))
+    odd = int((totals % 2).sum())
+    length = 1 << math.ceil(math.log2(16 * deviation + 64 + odd))
     product = np.ones(length // 2 + 1, complex)
     for total in totals.tolist():
         law = first_count(total, n)
@@ -219,7 +231,7 @@ def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
         product *= np.fft.rfft(np.bincount((where - total // 2) % length, law[where], length))
     law = np.fft.irfft(product, length).clip(0)
     around = np.fft.fftfreq(length, 1 / length).astype(np.int64)  # 0, 1, …, −2, −1
-    return Null(law, 2 * around - int((totals % 2).sum()))
+    return Null(law, 2 * around - odd)
 
 
 def _votes_power(pair: Pair, shift: float, critical: int) -> float:

@@ -75,7 +75,9 @@ def of_alternatives(found: dict[str, Any]) -> str:
 
 
 def power(row: dict[str, Any], norm: str, kind: str) -> str:
-    return f"{row['log10 of the product'][norm][kind]:.1f}"
+    """None is the logarithm of 0."""
+    found = row["log10 of the product"][norm][kind]
+    return "−∞" if found is None else f"{found:.1f}"
 
 
 if __name__ == "__main__":

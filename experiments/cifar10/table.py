@@ -19,6 +19,7 @@ from compare import Pair, Results, Test, cell, detectable, estimates, holm, imag
 from compare import borderline as borderline_images
 
 from soundsmooth.bench.pages import fill, table
+from soundsmooth.exact import float_below
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
 
@@ -30,7 +31,7 @@ FALSE_ALARM = 0.01
 LEVEL = FALSE_ALARM / len(KINDS)
 #: The power is computed against p being larger by this on borderline images in the standard run.
 SHIFT = 0.01
-SHARED = ("sigma", "n0", "n", "alpha", "bound", "batch", "model", "precision", "device", "inputs")
+SHARED = ("sigma", "n0", "n", "alpha", "bound", "batch", "model", "precision", "device", "flags", "inputs")
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,18 @@ def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
         "borderline": int(borderline_images(estimates(pair)).sum()),
         "cells": [_cell(each, radius, cell_level) for radius in RADII],
         "mean radius": {
-            "sound": float(pair.sound.radius.mean()),
-            "standard": float(pair.standard.radius.mean()),
+            "sound": average(pair.sound.radius),
+            "standard": average(pair.standard.radius),
             **asdict(mean_radius(pair)),
         },
         "votes": {**asdict(votes(pair, SHIFT, votes_level)), "detectable": detectable(pair, votes_level)},
     }
+
+
+def average(radii: Iterable[float]) -> float:
+    """The mean, rounded down."""
+    exact = [Fraction(radius) for radius in radii]
+    return float_below(sum(exact, Fraction(0)) / len(exact))
 
 
 def _cell(each: Both, radius: Fraction, level: float) -> dict[str, Any]:
@@ -217,7 +224,7 @@ def _accuracies(row: dict[str, Any], kind: str) -> list[str]:
 
 
 def _difference(found: dict[str, Any]) -> str:
-    if found["deviation"] == 0:
+    if found["deviation"] == found["difference"] == 0:
         return "0"
     return f"{found['difference']:+d} ± {found['deviation']:.1f} ({found['p']:.2g})"
 

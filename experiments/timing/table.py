@@ -23,7 +23,12 @@ def tables(found: dict[str, Any]) -> str:
     ratios = [f"{name} / standard" for name in METHODS]
     names = ["one image, seconds", "k", "standard", *METHODS, "breakpoints", *ratios]
     head = f"One {found['machine']}, torch {found['environment']['torch']}:"
-    note = "In brackets the paper's ratio. Breakpoints and tables are proved from nothing, on one core."
+    rounds = min(row["rounds"] for row in found["rows"])
+    note = (
+        f"A ratio is the median of {rounds} rounds or more, in each of which every method ran once; in square brackets "
+        "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
+        "Breakpoints and tables are proved from nothing, on one core."
+    )
     command = "`python experiments/timing/measure.py docs/data/timing.json`."
     return f"{head} {command}\n\n{table(names, [row_of(row) for row in found['rows']])}\n\n{note}"
 

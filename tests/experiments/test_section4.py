@@ -49,6 +49,12 @@ def test_the_tables_on_the_alternatives() -> None:
         assert len({row.count("|") for row in rows(text)}) == 1
 
 
+def test_a_layer_that_has_vanished() -> None:
+    products = {"linf": {"plain": None, "residual": 1.0}}
+    assert section4.power({"log10 of the product": products}, "linf", "plain") == "−∞"
+    assert section4.power({"log10 of the product": products}, "linf", "residual") == "1.0"
+
+
 def test_what_is_not_measured_yet_is_left(tmp_path: Path) -> None:
     page = tmp_path / "paper.md"
     page.write_text("a <!-- proposition begin -->old<!-- proposition end -->")

@@ -52,10 +52,12 @@ def test_the_timing_table() -> None:
         "ratios": {f"{name} / standard": [1.5, 1.25, 1.75] for name in ("shared", "reloaded", "fresh")},
         "breakpoints, seconds": 0.0321,
         "paper": {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9},
+        "rounds": 3,
     }
     found = script("timing/table.py").tables({"machine": "card", "environment": {"torch": "9"}, "rows": [row]})
     assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 2.000 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
     assert "1.500 [1.250, 1.750] (14.9) |" in found
+    assert "the median of 3 rounds" in found
     lines = [line for line in found.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
 

@@ -153,6 +153,11 @@ def test_the_papers_numbers_are_all_judged() -> None:
     assert by_name["copies for radius 3, all votes right"].ours == "5114"
     assert by_name["radius of G_a, σ = 1"].ours == "3.811456"
     assert by_name["failure at one position"].ours == "4334 / 2⁶⁴"
+    # f of Listing 1 has 0.989 and 0.965 of the copies of 200/255, not all of them; 0.005 is 8 deviations.
+    ball = by_name["the ball at 200/255 covers every level"].ours
+    single, double = (float(part.split()[-1]) for part in ball.replace("(", "").split(" float")[:2])
+    assert 1.0 < single < 1.25
+    assert 0.85 < double < 0.95
 
 
 def test_listing1_at_a_smaller_n() -> None:

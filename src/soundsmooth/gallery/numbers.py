@@ -57,12 +57,14 @@ def _listing1(n: int) -> Iterator[Number]:
     yield Number("Listing 1", "radius by Hoeffding", "1.26", truncated(hoeffding, 4), _rounded(hoeffding, "1.26"))
     clopper = radius_below(clopper_pearson_below(N, N, ALPHA), HALF)
     yield Number("Section 4", "radius by Clopper–Pearson", "1.9", truncated(clopper, 4), _rounded(clopper, "1.9"))
+    near_a = {dtype: _standard_radius(dtype, 200) for dtype in ("float32", "float64")}
+    balls = ", ".join(f"{truncated(radius, 2)} ({dtype})" for dtype, radius in near_a.items())
     yield Number(
         "Section 4",
-        "from 200/255 every level is covered",
+        "the ball at 200/255 covers every level",
         "yes",
-        f"largest distance {200 / 255:.4f}, radius {truncated(clopper, 4)}",
-        _judged(Fraction(clopper) > Fraction(200, 255)),
+        f"largest distance {200 / 255:.4f}, radius {balls}",
+        _judged(min(near_a.values()) > 200 / 255),
     )
     exact = {dtype: _grid_radius(dtype) for dtype in ("float64", "float32")}
     yield Number(
@@ -87,6 +89,11 @@ def _share(dtype: str, level: int, n: int) -> float:
     smooth = UnsoundStandard(reachable_from(210)(kind), 2, HALF, dtype=dtype)
     counts = smooth.sample_under_noise(values(np.full(1, level), kind), n, 100_000)
     return float(counts[1] / n)
+
+
+def _standard_radius(dtype: str, level: int) -> float:
+    """The radius by Clopper–Pearson for class 1 at a level, of the same f."""
+    return radius_below(clopper_pearson_below(round(_share(dtype, level, N) * N), N, ALPHA), HALF)
 
 
 def _grid_radius(dtype: str) -> float:
