@@ -142,7 +142,7 @@ AllowMixed = Annotated[
     bool | None,
     _option("Promise `device: mixed` and let workers of different kinds vote.", "--allow-mixed", panel=_SCALE),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="An .db file that certify wrote.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file that certify wrote.")]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
 AliasN = Annotated[int | None, _alias("--N")]
