@@ -1,15 +1,38 @@
-"""The README's Python example runs as it stands."""
+"""The Python examples of the documentation run as they stand."""
 
 import re
+import shutil
+from fractions import Fraction
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+import numpy as np
+import pytest
+
+from soundsmooth import embedded
+
+ROOT = Path(__file__).parents[1]
+
+
+def examples(page: str) -> list[str]:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    return blocks
 
 
 def test_python_examples_run() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
+    for block in examples("README.md"):
         names: dict[str, object] = {}
         exec(block, names)
         assert names["certificate"].label == 1  # type: ignore[attr-defined]
+
+
+def test_a_run_from_python_is_begun_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(embedded.MODELS[Fraction(1, 4)], "model.onnx")
+    with np.load(embedded.IMAGES) as held:
+        np.savez("data.npz", x=held["x"][:2], y=held["y"][:2])
+    (block,) = examples("docs/runs.md")
+    for _ in range(2):
+        names: dict[str, object] = {}
+        exec(block, names)
+        assert names["certificate"].index == 1  # type: ignore[attr-defined]

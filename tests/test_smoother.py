@@ -136,6 +136,7 @@ def test_bad_settings(options: dict, text: str) -> None:
         (np.array([[3, 256]]), r"pixel \(0, 1\) is 256"),
         (np.array([[3, -1]]), r"pixel \(0, 1\) is -1"),
         (np.array([["a"]]), "dtype"),
+        (None, "dtype object"),
         (np.zeros((2, 2), bool), "dtype bool"),
         (np.zeros((2, 0), np.uint8), "no pixels"),
     ],

@@ -131,7 +131,7 @@ class Certificate:
             certificate = cls.from_dict(data)
             certificate.check()
         except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError, json.JSONDecodeError) as error:
-            raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
+            raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}") from error
         if certificate.to_dict() != data:  # the commitment, and everything else that is written down twice
             raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
         return certificate
@@ -191,7 +191,7 @@ class Certificate:
     def from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
         """The record that the data says; nothing is checked but its format."""
         if data["format"] != FORMAT:
-            raise ValueError(f"this is not a {FORMAT}, but {data['format']!r}")
+            raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}), but {data['format']!r}")
         return cls(
             index=data["index"],
             label=data["label"],

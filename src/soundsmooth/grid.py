@@ -86,6 +86,8 @@ class Grid:
     def _advice(self, image: npt.NDArray[np.float64], where: tuple[int, ...]) -> str:
         lowest, highest = self.offset, self.offset + Fraction(self.levels - 1, self.q)
         if image.min() < lowest or image.max() > highest:
+            if np.array_equal(image, np.clip(np.rint(image), 0, self.levels - 1)):
+                return "the values look like levels, kept as floats: x.astype(np.uint8) makes integers of them"
             return (
                 f"some values lie outside [{lowest}, {highest}]: if the data is normalised, give the plain image and "
                 "put the normalisation into the model; then convert it with ss.levels(image)"

@@ -123,6 +123,8 @@ def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) ->
     A seed is 32 bytes, 64 hexadecimal digits, or any text, which is hashed; by default it comes from the operating
     system. A nonce has 32 bytes, and is refused without a seed: it must be drawn after the seed was committed to.
     """
+    if nonce is not None and not nonce:  # without it the key would be another one, and nobody would notice in time
+        raise ValueError("the nonce is empty: give the 64 hexadecimal digits that the verifier drew, or leave it out")
     if nonce and seed is None:
         raise ValueError("a nonce goes with the seed that was committed to before it was drawn: give the seed as well")
     return Secret(_seed(seed), _nonce(nonce))

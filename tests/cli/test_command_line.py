@@ -196,7 +196,12 @@ HEX = "00" * 32
         (("certify", "--bound", "none"), "bound must be one of"),
         (("certify", "--noise", "pink"), "noise must be one of"),
         (("certify", "--seed", "s", "--nonce", "12"), "nonce"),
-        (("certify", "--out", "run.xml"), "must end in .jsonl or .tsv"),
+        (("certify", "--seed", "s", "--nonce", ""), "the nonce is empty"),
+        (("certify", "--seed", "s", "--commitment", ""), "the commitment must be 64 hexadecimal digits"),
+        (("certify", "--out", "run.xml"), "must end in .jsonl or .tsv or .db, not 'run.xml'"),
+        (("certify", "--out", "."), "must end in .jsonl or .tsv or .db, not '.'"),
+        (("predict", "--out", "run.db"), "must end in .jsonl or .tsv, not"),
+        (("certify", "--timeout", "5"), "--timeout"),
         (("certify", "--out", "no/such/folder/run.tsv"), "there is no folder"),
         (("certify", "--limit", "0"), "limit must be at least 1"),
         (("certify", "--skip", "0"), "skip must be at least 1"),
@@ -210,6 +215,8 @@ HEX = "00" * 32
         (("certify", "--config", "none.toml"), "there is no configuration file"),
         (("certify", "model.pt", "data.npz"), "never loaded"),
         (("certify", "missing.onnx", "data.npz"), "there is no model file"),
+        (("certify", "mine.py:net", "data.npz"), "write mine:net"),
+        (("certify", "builtins:dict", "data.npz", "--weights", "."), "must be a .safetensors file, not '.'"),
         (("certify", str(model())), "name the data as well"),
         (("certify", str(model()), "none.npz"), "there is no data file"),
         (("noise", "--key", "12", "--sigma", 1, "--shape", "2,2", "--out", "n.npy"), "32 bytes"),
@@ -247,7 +254,8 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_
         ({"x": np.zeros((2, 28, 28, 1), np.uint8)}, "try --layout nhwc-to-nchw"),
         ({"x": np.full((2, 1, 28, 28), 300)}, "bad.npz, image 0: pixel (0, 0, 0) is 300, outside the levels"),
         ({"x": np.zeros((2, 1, 28, 28), np.uint8), "y": np.zeros(3, int)}, "one integer label"),
-        ({"x": np.zeros((2, 28, 28), np.uint8)}, "takes inputs of shape"),
+        ({"x": np.zeros((2, 28, 28), np.uint8)}, "the channel's axis is missing: x[:, None]"),
+        ({"x": np.full((2, 1, 28, 28), 200.0)}, "the values look like levels, kept as floats: x.astype(np.uint8)"),
         ({"x": np.zeros(0, np.uint8)}, "must be [images"),
     ],
 )
@@ -255,6 +263,15 @@ def test_bad_data(arrays: dict, text: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", **arrays)
     assert text in error_of("certify", model(), tmp_path / "bad.npz", "--out", tmp_path / "run.tsv")
     assert not (tmp_path / "run.tsv").exists()
+
+
+def test_a_layout_that_is_wrong_is_not_advised_once_more(data: Path) -> None:
+    said = error_of("certify", model(), data, "--layout", "nhwc-to-nchw")
+    assert "the axes are in another order: is --layout right?" in said
+
+
+def test_a_folder_is_not_called_missing(tmp_path: Path) -> None:
+    assert "is a folder" in error_of("certify", model(), tmp_path)
 
 
 def test_pickled_or_broken_data_is_refused(tmp_path: Path) -> None:
@@ -353,6 +370,32 @@ def test_large_sigma_warns(data: Path) -> None:
     assert "warning: sigma = 5 is very large" in done.stderr
 
 
+def test_too_few_copies_are_said_beforehand(data: Path) -> None:
+    """α = 0.001 needs 2⁻ⁿ < α."""
+    assert "n = 9 is too small" in run("certify", model(), data, "--n", 9, "--limit", 1).stdout
+    assert "too small" not in run("certify", model(), data, "--n", 10, "--limit", 1).stdout
+
+
+def test_scores_that_are_not_numbers_are_said(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\ndef make():\n    return lambda b: np.full((len(b), 3), np.nan)\n"
+    )
+    options = ("certify", "mine:make", data, "--n", 50, "--limit", 1)
+    assert "150 votes for nobody: the scores are NaN" in run(*options, folder=tmp_path).stdout
+    assert "150 votes for nobody: the scores are NaN" in run(*options, "--out", "run.db", folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize("command", [(), ("runs",)])
+def test_without_a_command_there_is_help_and_no_error(command: tuple[str, ...]) -> None:
+    done = run(*command, code=2)
+    assert "Usage:" in done.stdout
+    assert done.stderr == ""
+
+
+def test_one_image_is_not_any_of_one(data: Path) -> None:
+    assert "with probability at most 0.001.\n" in run("certify", model(), data, "--n", 50, "--limit", 1).stdout
+
+
 def mixing_model(folder: Path) -> Path:
     """The embedded model with a softmax over the rows of a batch behind it."""
     import onnx
@@ -374,6 +417,7 @@ def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
     text = run("inspect", mixing, code=1).stdout
     assert "not proved" in text
     assert "Softmax 'mixed'" in text
+    assert "measured" in text
     assert json.loads(run("inspect", mixing, "--json", code=1).stdout)["proved"] is False
     assert "proved" in run("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
 
@@ -391,7 +435,9 @@ def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_pat
 
 def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
     asked = ("certify", model(), data, *SMALL, "--independence", "measured", "--again", "5")
-    assert "Independence of rows and calls: measured m=5" in run(*asked).stdout
+    said = run(*asked).stdout
+    assert "5 rows of each image are voted again" in said.splitlines()[1]
+    assert "Independence of rows and calls: measured m=5" in said
     kept = tmp_path / "run.db"
     assert "leave out --no-votes" in error_of(*asked, "--out", kept, "--no-votes")
     run(*asked, "--out", kept)

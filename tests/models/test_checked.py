@@ -1,6 +1,9 @@
 """Independence, checked: honest mistakes are caught before the run, and nothing else is claimed."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -89,6 +92,35 @@ def test_one_that_cannot_be_made_elsewhere_either_is_checked() -> None:
 
     assert certify(Local()).independence == "checked"
     assert certify(Data(), independence="checked").independence == "checked"
+
+
+MODULE = """
+import torch
+
+class Branch(torch.nn.Module):
+    def forward(self, x):
+        mean = x.flatten(1).mean(1)
+        return torch.stack([0.5 - mean, mean - 0.5], 1) if bool(x.sum() < 1e9) else None
+"""
+SCRIPT = """
+import numpy as np
+import soundsmooth as ss
+
+print("the script runs")
+print(ss.Smoother(Branch(), "1/2").certify(np.full((1, 8, 8), 200, np.uint8), n=50).independence)
+"""
+
+
+@pytest.mark.parametrize(
+    ("beginning", "known_by"), [("from branch import Branch", "measured m=1000"), (MODULE, "checked")]
+)
+def test_a_plain_script_is_never_run_twice(beginning: str, known_by: str, tmp_path: Path) -> None:
+    """It may have trained the model. A class that only the script defines is not worth that, unless it is asked for."""
+    (tmp_path / "branch.py").write_text(MODULE)
+    (tmp_path / "script.py").write_text(beginning + SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines() == ["the script runs", known_by]
 
 
 def test_before_it_is_measured_it_is_checked() -> None:

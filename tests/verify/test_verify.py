@@ -265,3 +265,23 @@ def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:
     assert "64 hexadecimal digits" in command("verify", run, "--nonce", "abc", code=2).stderr
     assert "beta" in command("verify", run, "--beta", "2", code=2).stderr
     assert "not as the noted" in command("verify", run, "--commitment", "00" * 32, code=1).stdout
+
+
+def test_an_option_that_was_forgotten_refutes_nothing(run: Path) -> None:
+    """Who names neither model nor data means the embedded ones: for the run of another model that is a mistake."""
+    forgotten = command("verify", run, "--replay", "1", code=2)
+    assert "a replay needs the model and the data: --model M --data D" in forgotten.stderr
+    assert "REFUSED" not in forgotten.stdout
+
+
+def test_json_is_one_line(run: Path) -> None:
+    said = command("verify", run, "--json").stdout
+    assert said.startswith("{")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_promise_that_is_not_there(run: Path, tmp_path: Path) -> None:
+    assert "there is no promise" in command("verify", run, "--promise", tmp_path / "no.txt", code=2).stderr
+    (tmp_path / "picture").write_bytes(bytes(range(256)))
+    assert "holds no promise" in command("verify", run, "--promise", tmp_path / "picture", code=2).stderr
+    assert "is a folder" in command("verify", run, "--promise", tmp_path, code=2).stderr

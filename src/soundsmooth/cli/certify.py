@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..models.protocol import first_line
+from ..models.protocol import first_line, rows_again
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, secret
 from ..report import (
@@ -19,11 +19,12 @@ from ..report import (
     certified_accuracy,
     decimal_above,
     decimal_below,
+    largest_radius,
     radii_that_occur,
 )
 from ..runs.database import is_run
 from ..runs.engine import certify_inputs, promise_of
-from ..runs.output import CERTIFY_HEADER, Output, check_new_file
+from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
 from ..settings import Settings, settings
 from ..smoother import Smoother
 from .elsewhere import muster, votes_elsewhere
@@ -42,10 +43,10 @@ def run_certify(choices: Choices) -> None:
 
         return certify_into_run(choices)
     if votes_elsewhere(choices):
-        raise ValueError("other processes and clusters vote into a run that is kept: name it with --out run.db")
+        raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
     chosen = chosen_settings(choices)
     hidden = secret(choices.get("seed"), choices.get("nonce"))
-    with Output(choices.path("out"), CERTIFY_HEADER) as output:
+    with Output(choices.path("out"), CERTIFY_HEADER, (*SUFFIXES, ".db")) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
         check_commitment(
@@ -56,7 +57,8 @@ def run_certify(choices: Choices) -> None:
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
         with bar:  # from here on something is shown
-            show_head(bar.console, smooth.smoothing.law, images, chosen)
+            independence = smooth.smoothing.identity(images.shape).independence
+            show_head(bar.console, smooth.smoothing.law, images, chosen, independence)
             done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
@@ -96,8 +98,11 @@ def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:
     """Refuse to toss a coin under another promise than the one that was committed to."""
     if expected is None:
         return
+    noted = expected.strip().lower()
+    if len(noted) != 64 or not set(noted) <= set("0123456789abcdef"):
+        raise ValueError(f"the commitment must be 64 hexadecimal digits, not {expected!r}")
     promise = made()
-    if promise.commitment != expected.strip().lower():
+    if promise.commitment != noted:
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {promise.commitment}; compare "
             "`soundsmooth commit` with the promise that was sent"
@@ -151,14 +156,24 @@ def chosen_settings(choices: Choices) -> Settings:
     return settings(**asked)
 
 
-def show_head(console: Console, law: Law, images: Inputs, chosen: Settings) -> None:
-    console.print(
+def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: str) -> None:
+    _line(
+        console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
-        highlight=False,
-        soft_wrap=True,
     )
-    console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]", highlight=False)
+    rows = rows_again(independence)
+    if rows is not None:
+        again = f"{rows} rows of each image are voted again, each alone, which takes time"
+        _line(console, f"independence is measured: {again}; a proof would not (soundsmooth inspect)")
+    if not largest_radius(law.sigma, chosen, rows):
+        why = "at this α nothing can be certified, even if all copies agree"
+        _line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
+    _line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 def _exact(value: Fraction) -> str:
@@ -172,7 +187,9 @@ def show_row(console: Console, record: Certificate) -> None:
     answer = "abstain" if record.label is None else record.label
     correct, colour = _judgement(record)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    console.print(f"[{colour}]{row}[/]", highlight=False)
+    nobody = record.selection.nobody + record.estimation.nobody
+    note = f"  {nobody} votes for nobody: the scores are NaN" if nobody else ""
+    _line(console, f"[{colour}]{row}{note}[/]")
 
 
 def _judgement(record: Certificate) -> tuple[str, str]:
@@ -200,12 +217,13 @@ def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, c
 def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
     """What may be concluded, for one image and for all of them, and on what it rests."""
     warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
+    together = f", for any of these {count} with at most {decimal_above(min(alpha * count, Fraction(1)))}"
     lines = (
-        f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}, for any of "
-        f"these {count} with at most {decimal_above(min(alpha * count, Fraction(1)))}.",
+        f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}"
+        f"{together if count > 1 else ''}.",
         f"Independence of rows and calls: {first.independence}. Model: {first.trust}. Key: {first.key}{warning}.",
         f"Commitment {first.commitment}",
     )
     console.print()
     for line in lines:
-        console.print(line, highlight=False, soft_wrap=True)
+        _line(console, line)

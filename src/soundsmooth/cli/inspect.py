@@ -11,9 +11,10 @@ from ..models.independence import Report, export_and_inspect
 from ..models.load import from_factory, is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
 
-ADVICE = """Certificates of this model will say that independence is only checked, and --require-proof refuses it. Usual
-causes: a layer in training mode (export model.eval()), a batch size written into the graph (export with a dynamic batch
-axis), state, several outputs, an operator without a rule. docs/independence.md says what can be proved."""
+ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
+time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it. Usual causes:
+a layer in training mode (export model.eval()), a batch size written into the graph (export with a dynamic batch axis),
+state, several outputs, an operator without a rule. docs/independence.md says what can be proved."""
 
 
 def run_inspect(model: str, shape: str | None, rows: int, weights: Path | None, as_json: bool) -> int:

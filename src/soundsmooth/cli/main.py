@@ -20,7 +20,7 @@ app = typer.Typer(
 
 bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-runs = typer.Typer(help="Look at runs that certify keeps in an .db file, and export them.", no_args_is_help=True)
+runs = typer.Typer(help="Look at runs that certify keeps in a .db file, and export them.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 
 
@@ -160,10 +160,10 @@ def verify(
     beta: o.Beta = "0.001",
     other_machine: o.OtherMachine = False,
     device: o.Device = None,
-    dtype: o.Dtype = None,
-    channels_last: o.ChannelsLast = None,
-    compile: o.Compile = None,
-    threads: o.Threads = None,
+    dtype: o.VerifyDtype = None,
+    channels_last: o.VerifyChannelsLast = None,
+    compile: o.VerifyCompile = None,
+    threads: o.VerifyThreads = None,
     layout: o.Layout = None,
     weights: o.Weights = None,
     untrusted: o.Untrusted = None,
@@ -187,7 +187,7 @@ def predict(
     data: o.DataArgument = None,
     sigma: o.Sigma = None,
     n: o.PredictN = None,
-    alpha: o.Alpha = None,
+    alpha: o.PredictAlpha = None,
     k: o.K = None,
     limit: o.Limit = None,
     skip: o.Skip = None,
@@ -340,7 +340,7 @@ def main() -> None:
     warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
     try:
         sys.exit(app(standalone_mode=False) or 0)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         code, text = 130, "stopped"
     except (ValueError, ArithmeticError, MemoryError, OSError) as error:
         code, text = 2, str(error) or "not enough memory; lower the batch size"
@@ -348,6 +348,8 @@ def main() -> None:
         if not hasattr(error, "format_message"):  # what typer says of options that it does not understand
             raise
         code, text = 2, error.format_message()
+        if not text:  # without a command: the help has been shown
+            sys.exit(code)
     console.print("[red]error:[/] " if code == 2 else "", end="")
     console.print(" ".join(text.split()), markup=False)
     sys.exit(code)

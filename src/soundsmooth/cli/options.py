@@ -45,6 +45,7 @@ N = Annotated[int | None, _option("Noisy copies for the estimate.", "--n", defau
 N0 = Annotated[int | None, _option("Noisy copies that select the class.", "--n0", default="100")]
 PredictN = Annotated[int | None, _option("Noisy copies for one answer.", "--n", default="1000")]
 Alpha = Annotated[str | None, _option("How often a certificate may be false, at the most.", default="0.001")]
+PredictAlpha = Annotated[str | None, _option("How often an answer may be wrong, at the most.", default="0.001")]
 Bound = Annotated[
     str | None,
     _option(
@@ -142,7 +143,7 @@ AllowMixed = Annotated[
     bool | None,
     _option("Promise `device: mixed` and let workers of different kinds vote.", "--allow-mixed", panel=_SCALE),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="An .db file that certify wrote.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file that certify wrote.")]
 Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
 
 AliasN = Annotated[int | None, _alias("--N")]
@@ -156,6 +157,18 @@ VerifyModel = Annotated[str | None, _option("The model: .onnx, or package.module
 VerifyData = Annotated[Path | None, _option("The data: an .npz file, all of it.", "--data", panel=_MODEL)]
 VerifyTimeout = Annotated[
     float | None, _option("Seconds after which an untrusted model is ended, over a batch.", panel=_MODEL, default="600")
+]
+VerifyThreads = Annotated[
+    int | None, _option("Threads for the noise and for the model on the CPU.", panel=_MODEL, default="as promised")
+]
+VerifyDtype = Annotated[
+    str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="as promised")
+]
+VerifyChannelsLast = Annotated[
+    bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL, default="as promised")
+]
+VerifyCompile = Annotated[
+    str | None, _option("none, cuda-graph or torch-compile, for torch models.", panel=_MODEL, default="as promised")
 ]
 Replay = Annotated[
     str | None, _option("Vote again: 5%, all, or a number of blocks. Drawn after the hash is shown.", panel=_AGAIN)

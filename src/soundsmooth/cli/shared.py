@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from rich import get_console
 from rich.progress import (
     BarColumn,
     Progress,
@@ -83,6 +84,7 @@ def inputs(choices: Choices, grid: Grid) -> Inputs:
 
 def progress_bar() -> Progress:
     """Live in terminals and notebooks; silent where the output is a file."""
+    console = get_console()
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -91,5 +93,7 @@ def progress_bar() -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        console=console,
         transient=True,
+        disable=not (console.is_interactive or console.is_jupyter),  # it would end with an empty line
     )

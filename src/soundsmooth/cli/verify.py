@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -16,6 +15,7 @@ from .. import embedded
 from ..certificate import truncated
 from ..exact import positive, probability
 from ..grid import Grid
+from ..models.onnx_file import read_model
 from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
@@ -76,8 +76,12 @@ def _digits(text: str | None) -> str | None:
 def _read(path: Path | None) -> Promise | None:
     if path is None:
         return None
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is a folder" if path.is_dir() else f"there is no promise {str(path)!r}")
     try:
         return Promise.of_text(path.read_bytes().decode("ascii"))
+    except UnicodeDecodeError:
+        raise ValueError(f"{str(path)!r} holds no promise: it is not plain text") from None
     except ValueError as error:
         raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
 
@@ -95,8 +99,15 @@ def _model(choices: Choices, replay: str | None) -> Callable[[Promise], Smoothin
     return None if model is None else lambda promise: promised_smoothing(model, promise, options)
 
 
-def _embedded_model(promise: Promise) -> Any:
-    return embedded.model_for(positive(promise.values["sigma"], "sigma"))
+def _embedded_model(promise: Promise) -> Path:
+    """The embedded classifier, if the run is one of it: otherwise options were forgotten, and nothing is refuted."""
+    path = embedded.model_for(positive(promise.values["sigma"], "sigma"))
+    if read_model(path)[1] != promise.values["model"]:
+        raise ValueError(
+            "a replay needs the model and the data: --model M --data D (without them it is for runs of the embedded "
+            "classifier, and this is none)"
+        )
+    return path
 
 
 def _data(choices: Choices, replay: str | None) -> Callable[[Grid], Inputs] | None:

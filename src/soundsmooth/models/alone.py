@@ -13,12 +13,14 @@ import select
 import signal
 import struct
 import sys
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from multiprocessing.connection import Connection
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +37,15 @@ SENT = 64
 #: What a child says when it has its row.
 READ = b"r"
 _LABEL = struct.Struct("<q")
+#: What a class or a function that the running script defines is pickled with.
+SCRIPT = "__main__"
+_STARTING = threading.Lock()
 
 
 def can_be_alone(recipe: Callable[[], ModelRecipe]) -> bool:
-    """Whether a model can be made in a fresh process; tried out, since nothing else tells."""
+    """Whether a model can be made in a fresh process, without the script; tried out, since nothing else tells."""
     try:
-        with Alone(recipe()):
+        with Alone(recipe(), may_run_script=False):
             return True
     except ValueError:
         return False
@@ -53,15 +58,22 @@ class Alone:
     each other and of all other votes, given the rows. A row on which the model fails votes for nobody.
     """
 
-    def __init__(self, recipe: ModelRecipe) -> None:
-        """A ValueError if the model cannot be made in a fresh process, or is another one there."""
+    def __init__(self, recipe: ModelRecipe, may_run_script: bool = True) -> None:
+        """A ValueError if the model cannot be made in a fresh process, or is another one there.
+
+        The script that is running is run again there only if it defines the model, and only if it may be.
+        """
         if not hasattr(os, "fork"):
             raise ValueError("independence is measured in forked processes, which this operating system does not have")
         context = multiprocessing.get_context("spawn")
         pickled = _pickled(recipe)
+        needs_script = SCRIPT.encode() in pickled
+        if needs_script and not may_run_script:
+            raise ValueError("only the script that is running defines the model")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, pickled, os.getcwd()), daemon=True)
-        self._process.start()
+        with _STARTING, nullcontext() if needs_script else _no_script():
+            self._process.start()
         theirs.close()
         try:
             problem = self._receive()
@@ -109,6 +121,17 @@ class Alone:
                 "the fresh process ended unexpectedly; a script that measures independence must be importable: "
                 'put what it does under if __name__ == "__main__":'
             ) from None
+
+
+@contextmanager
+def _no_script() -> Iterator[None]:
+    """A process that is spawned here runs no script: it would certify, or train, once more."""
+    script = sys.modules[SCRIPT]
+    sys.modules[SCRIPT] = ModuleType(SCRIPT)
+    try:
+        yield
+    finally:
+        sys.modules[SCRIPT] = script
 
 
 def _pickled(recipe: ModelRecipe) -> bytes:

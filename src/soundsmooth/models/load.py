@@ -120,6 +120,8 @@ def from_factory(made_by: Factory) -> object:
     module_name, _, factory_name = name.partition(":")
     if not module_name or not factory_name:
         raise ValueError(f"cannot make a model from {name!r}: write package.module:factory")
+    if module_name.endswith(".py"):
+        raise ValueError(f"cannot make a model from {name!r}: write {module_name[:-3]}:{factory_name}, without .py")
     try:
         sys.path.insert(0, "")
         factory: Callable[[], Any] = getattr(importlib.import_module(module_name), factory_name)
@@ -136,7 +138,7 @@ def from_factory(made_by: Factory) -> object:
 def _read_weights(path: Path) -> Weights:
     if path.suffix != ".safetensors":
         _refuse_pickle(path)
-        raise ValueError(f"weights must be a .safetensors file, not {path.name!r}")
+        raise ValueError(f"weights must be a .safetensors file, not {str(path)!r}")
     if not path.is_file():
         raise ValueError(f"there is no weights file {str(path)!r}")
     return Weights(path.name, path.read_bytes())

@@ -125,7 +125,7 @@ class TorchModel:
 
     @cached_property
     def _without_proof(self) -> str:
-        """Measured, unless the module cannot be made in a fresh process (one that is defined in a notebook, say)."""
+        """Measured, unless the module cannot be made in a fresh process (one that a notebook or script defines)."""
         return demanded("measured") if can_be_alone(self.recipe) else "checked"
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":

@@ -43,6 +43,8 @@ def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> 
 
 
 def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
+    if path.is_dir():
+        raise ValueError(f"{str(path)!r} is a folder; the data is one .npz file")
     if not path.is_file():
         raise ValueError(f"there is no data file {str(path)!r}")
     held = _load(path)

@@ -130,10 +130,15 @@ class Smoothing:
 
 
 def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
-    if len(given) == 3 and wanted == (given[2], given[0], given[1]):
-        return "; the data is channels-last: try --layout nhwc-to-nchw"
-    if len(given) == 3 and wanted == (given[1], given[2], given[0]):
-        return "; the data is channels-first: try --layout nchw-to-nhwc"
+    if wanted == (1, *given):
+        return "; the channel's axis is missing: x[:, None] for a data set, image[None] for one image"
+    if len(given) == 3 and sorted(wanted) == sorted(given):
+        few = given.index(min(given))  # the channels: there are fewer of them than rows and columns
+        if few == 2 and wanted == (given[2], given[0], given[1]):
+            return "; the data is channels-last: try --layout nhwc-to-nchw"
+        if few == 0 and wanted == (given[1], given[2], given[0]):
+            return "; the data is channels-first: try --layout nchw-to-nhwc"
+        return "; the axes are in another order: is --layout right?"
     if given[1:] == wanted:
         return f"; certify takes one image, and this looks like a batch of {given[0]}"
     return ""

@@ -17,11 +17,11 @@ SUFFIXES = (".jsonl", ".tsv")
 class Output:
     """A file that begins to exist with its first record, and holds every record as soon as it is issued."""
 
-    def __init__(self, path: Path | None, header: str) -> None:
+    def __init__(self, path: Path | None, header: str, suffixes: tuple[str, ...] = SUFFIXES) -> None:
         self.path, self._header = path, header
         self._file: IO[str] | None = None
         if path is not None:
-            check_new_file(path, SUFFIXES)
+            check_new_file(path, suffixes)
 
     def __enter__(self) -> "Output":
         return self
@@ -51,7 +51,7 @@ class Output:
 def check_new_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """A ValueError, before any work is done, for a file that could not or should not be written at the end of it."""
     if path.suffix not in suffixes:
-        raise ValueError(f"the output file must end in {' or '.join(suffixes)}, not {path.name!r}")
+        raise ValueError(f"the output file must end in {' or '.join(suffixes)}, not {str(path)!r}")
     if path.exists():
         raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
     if not path.parent.is_dir():

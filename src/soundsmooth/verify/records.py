@@ -37,7 +37,7 @@ def examine(text: str) -> Examined:
     except (ValueError, RecursionError) as error:
         return Examined({}, (f"this is not JSON: {error}",), False)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        return Examined({}, (f"this is not a {FORMAT}",), False)
+        return Examined({}, (f"this is not a soundsmooth certificate: its format is not {FORMAT!r}",), False)
     arithmetic = check_record(record)
     return Examined(record, (*arithmetic.findings, *_contradictions(record)), arithmetic.tight)
 
@@ -54,7 +54,7 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(record["seconds"], float | int):
             yield "the record's time is not a number"
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-        yield f"this is not a {FORMAT}: {error!r}"
+        yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
 
 
 @dataclass

@@ -231,8 +231,8 @@ def _replayed(
     if seen.findings:
         result.notes.append("model, data and votes were not checked: the file contradicts itself")
         return None
-    inputs = _inputs(result, held.terms.promise, seen, given)
     smoothing = _smoothing(result, held.terms.promise, given)
+    inputs = _inputs(result, held.terms.promise, seen, given)
     if given.replay is None:
         return None
     if smoothing is None or inputs is None:
