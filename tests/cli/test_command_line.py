@@ -385,6 +385,17 @@ def test_scores_that_are_not_numbers_are_said(data: Path, tmp_path: Path) -> Non
     assert "150 votes for nobody: the scores are NaN" in run(*options, "--out", "run.db", folder=tmp_path).stdout
 
 
+def test_labels_that_are_no_classes_are_said(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\ndef make():\n    return lambda b: np.eye(2)[np.zeros(len(b), int)]\n"
+    )
+    with np.load(data) as held:
+        np.savez(tmp_path / "two.npz", x=held["x"][:2], y=np.array([1, 2]))
+    rows = run("certify", "mine:make", tmp_path / "two.npz", "--n", 50, folder=tmp_path).stdout.splitlines()
+    said = [row for row in rows if "the model's classes are 0 to 1: labels must be numbered like them" in row]
+    assert [row.split()[:2] for row in said] == [["1", "2"]]
+
+
 @pytest.mark.parametrize("command", [(), ("runs",)])
 def test_without_a_command_there_is_help_and_no_error(command: tuple[str, ...]) -> None:
     done = run(*command, code=2)

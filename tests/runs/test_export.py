@@ -79,6 +79,7 @@ def test_csv_truncates_lower_bounds(store: Store, tmp_path: Path) -> None:
             assert 0 <= gap < Fraction(1, 10**9)
         assert row["predict"] == ("" if certificate.label is None else str(certificate.label))
         assert row["label"] == ("" if certificate.truth is None else str(certificate.truth))
+        assert row["correct"] == ("" if certificate.truth is None else str(certificate.correct))
 
 
 def test_parquet_is_exact(store: Store, tmp_path: Path) -> None:

@@ -187,9 +187,17 @@ def show_row(console: Console, record: Certificate) -> None:
     answer = "abstain" if record.label is None else record.label
     correct, colour = _judgement(record)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
+    _line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
+
+
+def _notes(record: Certificate) -> Iterator[str]:
+    """What looks like a mistake and would only show as a bad result."""
     nobody = record.selection.nobody + record.estimation.nobody
-    note = f"  {nobody} votes for nobody: the scores are NaN" if nobody else ""
-    _line(console, f"[{colour}]{row}{note}[/]")
+    if nobody:
+        yield f"{nobody} votes for nobody: the scores are NaN"
+    last = len(record.estimation.classes) - 1
+    if record.truth is not None and not 0 <= record.truth <= last:
+        yield f"the model's classes are 0 to {last}: labels must be numbered like them"
 
 
 def _judgement(record: Certificate) -> tuple[str, str]:

@@ -79,11 +79,13 @@ def _cells(
 ) -> tuple[Any, ...]:
     """A row of `COLUMNS`; None where there is nothing to say."""
     if isinstance(record, Failure):
-        return record.index, record.truth, None, below(0.0), below(0.0), None, False, "failed", None
+        correct = None if record.truth is None else False
+        return record.index, record.truth, None, below(0.0), below(0.0), None, correct, "failed", None
     p_upper = None if record.p_upper is None else above(record.p_upper)
     status = "abstained" if record.abstained else "certified"
     bounds = below(record.radius), below(record.p_lower), p_upper
-    return record.index, record.truth, record.label, *bounds, record.correct, status, record.seconds
+    correct = None if record.truth is None else record.correct
+    return record.index, record.truth, record.label, *bounds, correct, status, record.seconds
 
 
 def _write_parquet(store: Store, to: Path) -> int:
