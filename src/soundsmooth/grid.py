@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from .integers import integer
+
 Levels = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float32]
 
@@ -18,6 +20,8 @@ class Grid:
     """Inputs are levels 0, …, levels − 1; the value of level t is offset + t / q.
 
     Noisy levels leave that range on both sides, and their values follow the same formula.
+
+    Guarantee: `levels` and `q` are Python's integers and `offset` is a Fraction of such, whatever kind was given.
     """
 
     levels: int = 256
@@ -27,6 +31,9 @@ class Grid:
     def __post_init__(self) -> None:
         if not isinstance(self.offset, Fraction | int):
             raise ValueError(f'the offset must be exact, such as Fraction("0.1"), not {self.offset!r}')
+        object.__setattr__(self, "levels", integer(self.levels, "the number of levels"))
+        object.__setattr__(self, "q", integer(self.q, "q"))
+        object.__setattr__(self, "offset", Fraction(int(self.offset.numerator), int(self.offset.denominator)))
         if not 2 <= self.levels <= MOST_LEVEL:
             raise ValueError(f"a grid needs between 2 and {MOST_LEVEL} levels, not {self.levels}")
         if not 1 <= self.q < 1 << 24:

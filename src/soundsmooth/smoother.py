@@ -11,13 +11,14 @@ import numpy.typing as npt
 from .certificate import Certificate, Prediction
 from .exact import Rational, positive
 from .grid import IMAGES, Grid
+from .integers import integer
 from .machine import gpus
 from .models import Model, model_of
 from .models.protocol import demanded
 from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
-from .settings import integer, settings
+from .settings import settings
 
 if TYPE_CHECKING:
     import torch

@@ -28,6 +28,7 @@ from ..certify import (
 )
 from ..exact import Rational, probability
 from ..grid import Levels
+from ..integers import integer
 from ..machine import environment
 from ..models import Identity, Model
 from ..models.protocol import rows_again
@@ -36,7 +37,7 @@ from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import FreshNoise, SharedNoise, Source, check_shared_memory
 from ..promise import SPEC, Inputs, Promise, Secret
-from ..settings import Settings, copies, integer
+from ..settings import Settings, copies
 from .checked import check_first, check_rows
 from .measured import certify_measured, check_measurable
 
@@ -73,8 +74,10 @@ class Smoothing:
     def of(
         cls, model: Model, law: Law, batch: int | None = None, threads: int | None = None, workers: int = 1
     ) -> "Smoothing":
-        if batch is not None and integer(batch, "the batch size") < 1:
-            raise ValueError(f"the batch size must be at least 1, not {batch}")
+        if batch is not None:
+            batch = integer(batch, "the batch size")
+            if batch < 1:
+                raise ValueError(f"the batch size must be at least 1, not {batch}")
         if model.batch is not None and batch not in (None, model.batch):
             raise ValueError(f"the model's batch axis is fixed at {model.batch}; leave the batch size out")
         if not 1 <= integer(workers, "workers") <= MOST_WORKERS:
@@ -422,8 +425,8 @@ def _until(waiting: "SimpleQueue[int]", stop: Event) -> Iterator[int]:
 
 def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
     """One prediction under a key of its own, from the operating system and disclosed with the answer."""
-    level = probability(alpha, "alpha")
-    smoothing.check(x.shape, x.size, copies(n, "n"))
+    n, level = copies(n, "n"), probability(alpha, "alpha")
+    smoothing.check(x.shape, x.size, n)
     start = time.perf_counter()
     key = secrets.token_bytes(32)
     identity = smoothing.identity(x.shape)
