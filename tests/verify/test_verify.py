@@ -15,8 +15,11 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
-from soundsmooth.promise import Inputs
+from soundsmooth.promise import Inputs, secret
+from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.resume import certify_into, terms_of
 from soundsmooth.runs.store import Store
+from soundsmooth.settings import settings
 from soundsmooth.verify import Given, Noted, Verification, verify
 from verify.issuer import NONCE, brightness, data, given, issue, small_run
 
@@ -88,6 +91,27 @@ def test_other_promise(run: Path) -> None:
     text = the_finding(verify(run, Noted(promise=other)))
     assert "n: 500 noted, 400 here" in text
     assert not verify(run, Noted(promise=small_run().promise)).refuted
+
+
+def first_rows_only(batch: np.ndarray) -> np.ndarray:
+    """Class 0 in the first four rows of a batch, class 1 in all others."""
+    return np.stack([np.full(len(batch), 0.5), np.arange(len(batch)) >= 4], axis=1)
+
+
+@pytest.mark.parametrize(("block", "promised"), [(20, True), (40, True), (3, False), (15, False)])
+def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: bool, tmp_path: Path) -> None:
+    """It is not promised: with blocks of three copies this model would be certified for class 0, and fully verified."""
+    smoothing = ss.Smoother(first_rows_only, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
+    made = run_of(smoothing, data(1), settings(n0=20, n=400), secret("issuer 1", NONCE))
+    with Store.begin(tmp_path / "run.db", terms_of(made)._replace(block=block), made.inputs) as store:
+        (certificate,) = certify_into(store, made)
+    assert (certificate.label == 1) == promised  # type: ignore[union-attr]
+    result = verify(tmp_path / "run.db", given=given("all", first_rows_only, 1))
+    if promised:
+        assert result.full
+        assert not result.refuted
+    else:
+        assert "not made of the promised batches" in the_finding(result)
 
 
 def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
