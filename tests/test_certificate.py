@@ -71,6 +71,28 @@ def test_something_else_is_refused(text: str) -> None:
         ss.Certificate.from_json(text)
 
 
+def test_a_record_says_nothing_twice() -> None:
+    """Python takes the last of two entries of the same name; other readers, and people, may take the first."""
+    text = certificate().to_json()
+    twice = text.replace('"label": 1', '"label": 0, "label": 1')
+    assert json.loads(twice) == json.loads(text)
+    with pytest.raises(ValueError, match="twice"):
+        ss.Certificate.from_json(twice)
+
+
+@pytest.mark.parametrize("name", ["alpha", "sigma", "n", "margin"])
+def test_numbers_that_take_for_ever_are_refused(name: str) -> None:
+    record = certificate()
+    changed = replace(record, promise=Promise({**record.promise.values, name: "1e-999999999"}))
+    with pytest.raises(ValueError, match="beyond any use"):
+        ss.Certificate.from_json(changed.to_json())
+
+
+def test_nested_without_end() -> None:
+    with pytest.raises(ValueError, match="not a soundsmooth certificate"):
+        ss.Certificate.from_json("[" * 100_000)
+
+
 def test_abstention_is_never_correct() -> None:
     record = certificate(127, label=0)
     assert record.abstained

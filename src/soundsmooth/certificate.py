@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
+from .exact import rational
 from .models.protocol import KINDS, is_promised, rows_again
 from .promise import SPEC, Promise
 from .settings import settings
@@ -127,10 +128,10 @@ class Certificate:
     def from_json(cls, text: str) -> "Certificate":
         """The record that was written; a ValueError if it is none, was changed, or does not follow from itself."""
         try:
-            data = json.loads(text)
+            data = read_json(text)
             certificate = cls.from_dict(data)
             certificate.check()
-        except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError, json.JSONDecodeError) as error:
+        except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
         if certificate.to_dict() != data:  # the commitment, and everything else that is written down twice
             raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
@@ -184,7 +185,7 @@ class Certificate:
         if not known or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
-            if str(Fraction(promised[name])) != promised[name]:
+            if str(rational(promised[name], f"the certificate's {name}")) != promised[name]:
                 raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
 
     @classmethod
@@ -244,6 +245,21 @@ class Prediction:
             "key": self.key,
             "seconds": self.seconds,
         }
+
+
+def read_json(text: str) -> Any:
+    """What the text says; a ValueError if it is no JSON, or if an object in it says the same name twice.
+
+    Guarantee: whoever reads the text, by whatever rule for names that occur twice, reads the same.
+    """
+    return json.loads(text, object_pairs_hook=_said_once)
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    said = dict(pairs)
+    if len(said) != len(pairs):
+        raise ValueError("it says something twice: an object has two entries of the same name")
+    return said
 
 
 def checksum(record: Mapping[str, Any]) -> str:

@@ -188,6 +188,8 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
     other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
     assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
     assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]
+    twice = lines[1].replace('"label": ', '"label": 2, "label": ', 1)
+    assert "line 2: this is not JSON: it says something twice" in of(lines[0], twice).findings.texts[0]
 
 
 # --- the set statement (Theorem 5) ---------------------------------------------------------------------------
