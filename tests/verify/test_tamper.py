@@ -145,6 +145,18 @@ def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Pat
         assert outcome(victim, before, Noted()) == "unreadable"
 
 
+def test_nothing_that_other_tables_ask_for_is_computed(run: Path, tmp_path: Path) -> None:
+    """SQLite's own check evaluates the constraints of every table: here one that is broken, elsewhere one that lasts."""
+    victim = tmp_path / "run.db"
+    victim.write_bytes(run.read_bytes())
+    with closing(sqlite3.connect(victim)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        db.execute("CREATE TABLE more (x CHECK (length(hex(zeroblob(x))) = 0))")
+        db.execute("INSERT INTO more VALUES (1000)")
+    with pytest.raises(ValueError, match="its tables are not those of a run"):
+        verify(victim)
+
+
 # --- the content hash ----------------------------------------------------------------------------------------
 
 
