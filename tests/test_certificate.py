@@ -4,7 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
@@ -111,6 +111,14 @@ def test_printed_numbers_err_the_safe_way(value: float, digits: int) -> None:
     assert Fraction(Decimal(truncated(value, digits))) <= Fraction(value)
     assert Fraction(Decimal(raised(value, digits))) >= Fraction(value)
     assert Fraction(value) - Fraction(Decimal(truncated(value, digits))) < Fraction(1, 10**digits)
+
+
+def test_printed_numbers_do_not_depend_on_the_precision_of_decimals() -> None:
+    """An application, or a model, may have set it for its own sums: 0.99999 was printed as 1.00."""
+    with localcontext(prec=3):
+        assert (truncated(1.99999), raised(1.00001, 4)) == ("1.999989", "1.0001")
+        assert decimal_below(Fraction(99999, 100000), 5) == "0.99999"
+        assert decimal_above(Fraction(12345, 10**6)) == "0.012345"
 
 
 def test_truncation_is_not_rounding() -> None:

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -271,14 +270,27 @@ def checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
-def truncated(value: float, digits: int = 6) -> str:
-    """A decimal that is at most the value: what is printed never claims more than what was proved."""
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f}"
+def truncated(value: float | Fraction, digits: int = 6) -> str:
+    """A decimal that is at most the value: what is printed never claims more than what was proved.
+
+    Guarantee: in integers, whatever precision and rounding Python's decimals are set to.
+    """
+    return _decimal(math.floor(Fraction(value) * 10**digits), digits)
 
 
-def raised(value: float, digits: int = 6) -> str:
-    """A decimal that is at least the value, for upper bounds."""
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING):f}"
+def raised(value: float | Fraction, digits: int = 6) -> str:
+    """A decimal that is at least the value, for upper bounds.
+
+    Guarantee: as for `truncated`.
+    """
+    return _decimal(math.ceil(Fraction(value) * 10**digits), digits)
+
+
+def _decimal(units: int, digits: int) -> str:
+    """So many units of the last of the digits after the point."""
+    whole, rest = divmod(abs(units), 10**digits)
+    point = f".{rest:0{digits}d}" if digits else ""
+    return f"{'-' if units < 0 else ''}{whole}{point}"
 
 
 def _below(value: float) -> dict[str, str]:

@@ -146,7 +146,7 @@ def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Pat
 
 
 def test_nothing_that_other_tables_ask_for_is_computed(run: Path, tmp_path: Path) -> None:
-    """SQLite's own check evaluates the constraints of every table: here one that is broken, elsewhere one that lasts."""
+    """SQLite's own check evaluates the constraints of all tables: here one that is broken, elsewhere one that lasts."""
     victim = tmp_path / "run.db"
     victim.write_bytes(run.read_bytes())
     with closing(sqlite3.connect(victim)) as db, db:
