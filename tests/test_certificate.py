@@ -197,6 +197,7 @@ FORGED = [
     (("selection",), {"classes": [100, 0], "nobody": 0}),
     (("selection",), {"classes": [-1000, 1100], "nobody": 0}),
     (("seconds",), float("nan")),
+    (("environment",), 5),
     (("something else",), 1),
     (("promise", "n"), "100"),
     (("promise", "n"), "1_000"),

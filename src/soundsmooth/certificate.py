@@ -130,9 +130,10 @@ class Certificate:
             data = read_json(text)
             certificate = cls.from_dict(data)
             certificate.check()
+            same = certificate.to_dict() == data
         except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a {FORMAT}: {error!r}") from error
-        if certificate.to_dict() != data:  # the commitment, and everything else that is written down twice
+        if not same:  # the commitment, and everything else that is written down twice
             raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
         return certificate
 
