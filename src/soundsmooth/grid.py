@@ -39,6 +39,11 @@ class Grid:
         if not 1 <= self.q < 1 << 24:
             raise ValueError(f"q must be between 1 and 2²⁴ − 1, not {self.q}")
 
+    @property
+    def text(self) -> str:
+        """As a promise writes it."""
+        return f"levels={self.levels} q={self.q} offset={self.offset}"
+
     def margin(self, k: Fraction) -> int:
         """K = k · q: how many levels beyond the inputs a noisy level may lie before it is clamped."""
         exact = k * self.q

@@ -15,12 +15,14 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
-from soundsmooth.promise import Inputs, secret
+from soundsmooth.grid import Grid
+from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.engine import run_of
 from soundsmooth.runs.resume import certify_into, terms_of
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 from soundsmooth.verify import Given, Noted, Verification, verify
+from soundsmooth.verify.promised import grid_of
 from verify.issuer import NONCE, brightness, data, given, issue, small_run
 
 
@@ -91,6 +93,16 @@ def test_other_promise(run: Path) -> None:
     text = the_finding(verify(run, Noted(promise=other)))
     assert "n: 500 noted, 400 here" in text
     assert not verify(run, Noted(promise=small_run().promise)).refuted
+
+
+@pytest.mark.parametrize(
+    "grid", ["levels=256 q=255 offset=0 q=1", "levels=0256 q=255 offset=0", "q=255 levels=256 offset=0", "levels=256"]
+)
+def test_a_grid_can_be_read_in_one_way_only(grid: str) -> None:
+    values = small_run().promise.values
+    assert grid_of(Promise(values)) == Grid()
+    with pytest.raises(ValueError, match="the promised grid cannot be read"):
+        grid_of(Promise({**values, "grid": grid}))
 
 
 def first_rows_only(batch: np.ndarray) -> np.ndarray:

@@ -151,7 +151,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "inputs": inputs.digest(),
             "input count": str(len(inputs.indices)),
             "input shape": _words(inputs.shape),
-            "grid": f"levels={law.grid.levels} q={law.grid.q} offset={law.grid.offset}",
+            "grid": law.grid.text,
             "margin": str(law.margin),
             "sigma": str(law.sigma),
             "n0": str(settings.n0),
