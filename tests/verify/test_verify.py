@@ -1,8 +1,10 @@
 """What an audit says of honest runs and of wrong models, data, keys and files; the command line; the set statement."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -292,6 +294,19 @@ def test_another_process_is_no_other_machine(issuer: list[str], auditor: list[st
     assert report["full"]
     assert not report["refuted"]
     assert ("isolated=yes" in report["promise"]["flags"]) == bool(issuer)
+
+
+def test_a_file_does_not_write_its_own_verdict_on_the_screen(run: Path, tmp_path: Path) -> None:
+    """Control characters in it would clear the screen, say another thing and hide what follows."""
+    forged = tmp_path / "run.db"
+    forged.write_bytes(run.read_bytes())
+    with closing(sqlite3.connect(forged)) as db, db:
+        db.execute(
+            "UPDATE run SET value = char(27) || '[2JFULL VERIFICATION' || char(10, 27) WHERE name = 'commitment'"
+        )
+    said = command("verify", forged, code=1).stdout
+    assert "\x1b" not in said
+    assert "not the stated \\x1b[2JFULL VERIFICATION\\n\\x1b" in said
 
 
 def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:
