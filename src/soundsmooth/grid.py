@@ -95,6 +95,17 @@ class Grid:
             raise ValueError(f"pixel {where} is {image[where]}, outside the levels 0 … {self.levels - 1}")
         return image.astype(np.int16)
 
+    def fixed(self, image: npt.NDArray[np.generic]) -> Levels:
+        """As `on_grid`, in memory of its own that is not written to any more."""
+        found = self.on_grid(image)
+        found.setflags(write=False)
+        return found
+
+    def check_levels(self, levels: Levels) -> None:
+        """A ValueError unless these are levels of inputs, as `on_grid` gives them: noise has no law for others."""
+        if levels.dtype != np.int16 or levels.min(initial=0) < 0 or levels.max(initial=0) >= self.levels:
+            raise ValueError(f"inputs are levels 0 … {self.levels - 1} in int16: take them from Grid.on_grid(image)")
+
     def _advice(self, image: npt.NDArray[np.float64], where: tuple[int, ...]) -> str:
         lowest, highest = self.offset, self.offset + Fraction(self.levels - 1, self.q)
         if image.min() < lowest or image.max() > highest:

@@ -123,7 +123,7 @@ class Smoother:
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
         """
-        levels = tuple(self.smoothing.law.grid.on_grid(image) for image in np.asarray(images))
+        levels = tuple(self.smoothing.law.grid.fixed(image) for image in np.asarray(images))
         truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
         inputs = Inputs(tuple(range(len(levels))), levels, truths)
         return certify_inputs(self.smoothing, inputs, settings(n0, n, alpha, bound, noise), secret(seed, nonce))

@@ -141,8 +141,10 @@ def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
 
 
 def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
-    """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise")."""
+    """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
     law = smoothing.law
+    for image in inputs.levels:
+        law.grid.check_levels(image)
     return Promise(
         {
             "spec": SPEC,
@@ -426,6 +428,7 @@ def _until(waiting: "SimpleQueue[int]", stop: Event) -> Iterator[int]:
 def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
     """One prediction under a key of its own, from the operating system and disclosed with the answer."""
     n, level = copies(n, "n"), probability(alpha, "alpha")
+    smoothing.law.grid.check_levels(x)
     smoothing.check(x.shape, x.size, n)
     start = time.perf_counter()
     key = secrets.token_bytes(32)
