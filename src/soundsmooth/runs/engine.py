@@ -231,8 +231,12 @@ class Duty:
 
     def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if changed() or worker.model.identity() != self.identity:
-            raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
+        _check_same(worker.model, self.identity, changed, "certified")
+
+
+def _check_same(model: Model, identity: Identity, changed: Callable[[], bool], asked: str) -> None:
+    if changed() or model.identity() != identity:
+        raise ModelChangedError(f"the model changed while it was {asked}; a base classifier must keep no state")
 
 
 @dataclass(frozen=True)
@@ -426,15 +430,20 @@ def _until(waiting: "SimpleQueue[int]", stop: Event) -> Iterator[int]:
 
 
 def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
-    """One prediction under a key of its own, from the operating system and disclosed with the answer."""
+    """One prediction under a key of its own, from the operating system and disclosed with the answer.
+
+    Guarantee: that of `certify.predict`, for a model that is seen to be the same after it as before.
+    """
     n, level = copies(n, "n"), probability(alpha, "alpha")
     smoothing.law.grid.check_levels(x)
     smoothing.check(x.shape, x.size, n)
     start = time.perf_counter()
     key = secrets.token_bytes(32)
     identity = smoothing.identity(x.shape)
-    voting = smoothing.voting(smoothing.workers[0], x.shape, n, identity)
-    label, counts = predict(voting, FreshNoise(smoothing.workers[0].sampler, key, index), x, n, level)
+    worker = smoothing.workers[0]
+    voting = smoothing.voting(worker, x.shape, n, identity)
+    label, counts = predict(voting, FreshNoise(worker.sampler, key, index), x, n, level)
+    _check_same(worker.model, identity, worker.model.changes(), "asked")
     return Prediction(
         index=index,
         label=label,
