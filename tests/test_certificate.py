@@ -4,7 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
@@ -71,6 +71,28 @@ def test_something_else_is_refused(text: str) -> None:
         ss.Certificate.from_json(text)
 
 
+def test_a_record_says_nothing_twice() -> None:
+    """Python takes the last of two entries of the same name; other readers, and people, may take the first."""
+    text = certificate().to_json()
+    twice = text.replace('"label": 1', '"label": 0, "label": 1')
+    assert json.loads(twice) == json.loads(text)
+    with pytest.raises(ValueError, match="twice"):
+        ss.Certificate.from_json(twice)
+
+
+@pytest.mark.parametrize("name", ["alpha", "sigma", "n", "margin"])
+def test_numbers_that_take_for_ever_are_refused(name: str) -> None:
+    record = certificate()
+    changed = replace(record, promise=Promise({**record.promise.values, name: "1e-999999999"}))
+    with pytest.raises(ValueError, match="beyond any use"):
+        ss.Certificate.from_json(changed.to_json())
+
+
+def test_nested_without_end() -> None:
+    with pytest.raises(ValueError, match="not a soundsmooth certificate"):
+        ss.Certificate.from_json("[" * 100_000)
+
+
 def test_abstention_is_never_correct() -> None:
     record = certificate(127, label=0)
     assert record.abstained
@@ -89,6 +111,14 @@ def test_printed_numbers_err_the_safe_way(value: float, digits: int) -> None:
     assert Fraction(Decimal(truncated(value, digits))) <= Fraction(value)
     assert Fraction(Decimal(raised(value, digits))) >= Fraction(value)
     assert Fraction(value) - Fraction(Decimal(truncated(value, digits))) < Fraction(1, 10**digits)
+
+
+def test_printed_numbers_do_not_depend_on_the_precision_of_decimals() -> None:
+    """An application, or a model, may have set it for its own sums: 0.99999 was printed as 1.00."""
+    with localcontext(prec=3):
+        assert (truncated(1.99999), raised(1.00001, 4)) == ("1.999989", "1.0001")
+        assert decimal_below(Fraction(99999, 100000), 5) == "0.99999"
+        assert decimal_above(Fraction(12345, 10**6)) == "0.012345"
 
 
 def test_truncation_is_not_rounding() -> None:
@@ -167,6 +197,7 @@ FORGED = [
     (("selection",), {"classes": [100, 0], "nobody": 0}),
     (("selection",), {"classes": [-1000, 1100], "nobody": 0}),
     (("seconds",), float("nan")),
+    (("environment",), 5),
     (("something else",), 1),
     (("promise", "n"), "100"),
     (("promise", "n"), "1_000"),

@@ -291,6 +291,12 @@ def test_a_module_whose_buffers_change_gets_no_certificate() -> None:
         ss.Smoother(Learner(), "0.5", independence="assumed").certify(np.zeros((1, 2, 2), np.uint8), n=200)
 
 
+def test_nor_a_prediction() -> None:
+    """It would be the answer of none of the models that voted, under the digest of the first."""
+    with pytest.raises(ValueError, match="the model changed while it was asked"):
+        ss.Smoother(Learner(), "0.5", independence="assumed").predict(np.zeros((1, 2, 2), np.uint8), n=200)
+
+
 class Switcher(torch.nn.Module):
     """Toggles a kernel flag from inside its forward."""
 

@@ -236,3 +236,18 @@ def test_margin_must_fit_int16() -> None:
 def test_an_offset_must_be_exact() -> None:
     with pytest.raises(ValueError, match="must be exact"):
         Grid(256, 255, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int64], ids=lambda kind: kind.__name__)
+def test_numpy_integers_become_integers(kind: type[np.integer]) -> None:
+    """As a uint8, 16 levels had a reach whose negative wrapped around: no breakpoints, one noise for all copies."""
+    grid = Grid(kind(16), kind(15), Fraction(kind(1), kind(2)))  # type: ignore[arg-type, call-overload]
+    numbers = (grid.levels, grid.q, grid.offset.numerator, grid.offset.denominator)
+    assert grid == Grid(16, 15, Fraction(1, 2))
+    assert [type(number) for number in numbers] == [int] * 4
+
+
+@pytest.mark.parametrize("arguments", [{"levels": 16.0}, {"q": True}, {"q": "255"}], ids=str)
+def test_a_grid_of_other_numbers_is_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be an integer"):
+        Grid(**arguments)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from soundsmooth.grid import Grid
+from soundsmooth.grid import IMAGES, Grid
 from soundsmooth.models.callables import CallableModel, code_digest
 from soundsmooth.noise import law
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
-from soundsmooth.runs.engine import Smoothing, promise_of
+from soundsmooth.runs.engine import Smoothing, predict_input, promise_of, run_of
 from soundsmooth.settings import settings
 
 DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
@@ -22,6 +22,11 @@ DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
 
 def some_promise(**changes: str) -> Promise:
     return Promise({name: changes.get(name, f"value of {name}") for name in FIELDS})
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
 
 
 def hkdf_by_hand(ikm: bytes, salt: bytes, info: bytes) -> bytes:
@@ -135,6 +140,31 @@ def test_inputs_must_fit_together() -> None:
         Inputs((), (), ())
     with pytest.raises(ValueError, match="same shape"):
         Inputs((0, 1), (image, image[:, :1]), (None, None))
+
+
+def test_what_is_promised_cannot_be_changed_afterwards() -> None:
+    """Neither by who made the arrays, nor by who reads them: the votes would be on another image."""
+    whole, labels = np.full((3, 2, 2), 40, np.int16), [0, 1, 2]
+    inputs = Inputs([0, 1, 2], [whole[0], whole[1].T, IMAGES.fixed(whole[2])], labels)
+    promised = inputs.digest()
+    whole[...], labels[0] = 220, 5
+    assert inputs.digest() == promised
+    assert inputs.labels == (0, 1, 2)
+    for image in inputs.levels:
+        with pytest.raises(ValueError, match="read-only"):
+            image[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    "levels", [np.full((2, 2), 300, np.int16), np.full((2, 2), -1, np.int16), np.full((2, 2), 65576), np.ones((2, 2))]
+)
+def test_only_levels_of_the_grid_are_promised(levels: np.ndarray) -> None:
+    """An int64 of 65576 would be hashed, and voted on, as 40."""
+    smoothing = ss.Smoother(brightness, "0.25").smoothing
+    with pytest.raises(ValueError, match=r"take them from Grid.on_grid"):
+        run_of(smoothing, Inputs((0,), (levels,), (None,)), settings(n=10), secret("s"))
+    with pytest.raises(ValueError, match=r"take them from Grid.on_grid"):
+        predict_input(smoothing, 0, levels, 10, "0.1")
 
 
 def test_promise_of_a_run_word_for_word() -> None:

@@ -33,6 +33,10 @@ def test_the_example_of_the_readme() -> None:
 def test_numpy_integers_are_integers() -> None:
     smooth = ss.Smoother(brightness, sigma="0.25")
     assert smooth.certify(GREY, n=np.int64(200), n0=np.int32(50), label=np.int64(1)).correct
+    assert type(smooth.predict(GREY, n=np.uint8(200)).n) is int
+    few = ss.Smoother(brightness, sigma="0.25", batch_size=np.int16(50))
+    assert few.certify(GREY, n=200).promise.values["batch"] == "50"
+    assert type(few.smoothing.batch) is int
     with pytest.raises(ValueError, match="label must be an integer, not 'cat'"):
         smooth.certify(GREY, n=200, label="cat")
 

@@ -83,6 +83,7 @@ def brightness(batch: np.ndarray) -> np.ndarray:
 def fill(path: Path, count: int) -> None:
     """As many images, each with a certificate."""
     image = np.zeros((1, 2, 2), np.int16)
+    image.setflags(write=False)  # else each would be copied
     inputs = Inputs(range(count), [image] * count, [place % CLASSES for place in range(count)])
     run = run_of(Smoother(brightness, "0.25").smoothing, inputs, settings(n=N), secret("many"))
     kinds = [_kind(run, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
+from .exact import rational
 from .models.protocol import KINDS, is_promised, rows_again
 from .promise import SPEC, Promise
 from .settings import settings
@@ -127,12 +127,13 @@ class Certificate:
     def from_json(cls, text: str) -> "Certificate":
         """The record that was written; a ValueError if it is none, was changed, or does not follow from itself."""
         try:
-            data = json.loads(text)
+            data = read_json(text)
             certificate = cls.from_dict(data)
             certificate.check()
-        except (KeyError, TypeError, AttributeError, ZeroDivisionError, OverflowError, json.JSONDecodeError) as error:
+            same = certificate.to_dict() == data
+        except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}") from error
-        if certificate.to_dict() != data:  # the commitment, and everything else that is written down twice
+        if not same:  # the commitment, and everything else that is written down twice
             raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
         return certificate
 
@@ -184,7 +185,7 @@ class Certificate:
         if not known or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
-            if str(Fraction(promised[name])) != promised[name]:
+            if str(rational(promised[name], f"the certificate's {name}")) != promised[name]:
                 raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
 
     @classmethod
@@ -246,6 +247,21 @@ class Prediction:
         }
 
 
+def read_json(text: str) -> Any:
+    """What the text says; a ValueError if it is no JSON, or if an object in it says the same name twice.
+
+    Guarantee: whoever reads the text, by whatever rule for names that occur twice, reads the same.
+    """
+    return json.loads(text, object_pairs_hook=_said_once)
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    said = dict(pairs)
+    if len(said) != len(pairs):
+        raise ValueError("it says something twice: an object has two entries of the same name")
+    return said
+
+
 def checksum(record: Mapping[str, Any]) -> str:
     """SHA-256 of a record without its checksum, as ASCII JSON with sorted keys and no spaces.
 
@@ -255,14 +271,27 @@ def checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
 
 
-def truncated(value: float, digits: int = 6) -> str:
-    """A decimal that is at most the value: what is printed never claims more than what was proved."""
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_FLOOR):f}"
+def truncated(value: float | Fraction, digits: int = 6) -> str:
+    """A decimal that is at most the value: what is printed never claims more than what was proved.
+
+    Guarantee: in integers, whatever precision and rounding Python's decimals are set to.
+    """
+    return _decimal(math.floor(Fraction(value) * 10**digits), digits)
 
 
-def raised(value: float, digits: int = 6) -> str:
-    """A decimal that is at least the value, for upper bounds."""
-    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_CEILING):f}"
+def raised(value: float | Fraction, digits: int = 6) -> str:
+    """A decimal that is at least the value, for upper bounds.
+
+    Guarantee: as for `truncated`.
+    """
+    return _decimal(math.ceil(Fraction(value) * 10**digits), digits)
+
+
+def _decimal(units: int, digits: int) -> str:
+    """So many units of the last of the digits after the point."""
+    whole, rest = divmod(abs(units), 10**digits)
+    point = f".{rest:0{digits}d}" if digits else ""
+    return f"{'-' if units < 0 else ''}{whole}{point}"
 
 
 def _below(value: float) -> dict[str, str]:

@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from .integers import integer
+
 Levels = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float32]
 
@@ -18,6 +20,8 @@ class Grid:
     """Inputs are levels 0, …, levels − 1; the value of level t is offset + t / q.
 
     Noisy levels leave that range on both sides, and their values follow the same formula.
+
+    Guarantee: `levels` and `q` are Python's integers and `offset` is a Fraction of such, whatever kind was given.
     """
 
     levels: int = 256
@@ -27,10 +31,18 @@ class Grid:
     def __post_init__(self) -> None:
         if not isinstance(self.offset, Fraction | int):
             raise ValueError(f'the offset must be exact, such as Fraction("0.1"), not {self.offset!r}')
+        object.__setattr__(self, "levels", integer(self.levels, "the number of levels"))
+        object.__setattr__(self, "q", integer(self.q, "q"))
+        object.__setattr__(self, "offset", Fraction(int(self.offset.numerator), int(self.offset.denominator)))
         if not 2 <= self.levels <= MOST_LEVEL:
             raise ValueError(f"a grid needs between 2 and {MOST_LEVEL} levels, not {self.levels}")
         if not 1 <= self.q < 1 << 24:
             raise ValueError(f"q must be between 1 and 2²⁴ − 1, not {self.q}")
+
+    @property
+    def text(self) -> str:
+        """As a promise writes it."""
+        return f"levels={self.levels} q={self.q} offset={self.offset}"
 
     def margin(self, k: Fraction) -> int:
         """K = k · q: how many levels beyond the inputs a noisy level may lie before it is clamped."""
@@ -82,6 +94,17 @@ class Grid:
             where = first_index(outside)
             raise ValueError(f"pixel {where} is {image[where]}, outside the levels 0 … {self.levels - 1}")
         return image.astype(np.int16)
+
+    def fixed(self, image: npt.NDArray[np.generic]) -> Levels:
+        """As `on_grid`, in memory of its own that is not written to any more."""
+        found = self.on_grid(image)
+        found.setflags(write=False)
+        return found
+
+    def check_levels(self, levels: Levels) -> None:
+        """A ValueError unless these are levels of inputs, as `on_grid` gives them: noise has no law for others."""
+        if levels.dtype != np.int16 or levels.min(initial=0) < 0 or levels.max(initial=0) >= self.levels:
+            raise ValueError(f"inputs are levels 0 … {self.levels - 1} in int16: take them from Grid.on_grid(image)")
 
     def _advice(self, image: npt.NDArray[np.float64], where: tuple[int, ...]) -> str:
         lowest, highest = self.offset, self.offset + Fraction(self.levels - 1, self.q)

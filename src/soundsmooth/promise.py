@@ -162,7 +162,10 @@ def _exactly_32(value: bytes, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a run, in order: their numbers in the data set, their levels, their true labels if known."""
+    """The inputs of a run, in order: their numbers in the data set, their levels, their true labels if known.
+
+    Guarantee: what is promised is what is voted on. The levels are in memory that nobody else writes to.
+    """
 
     indices: Sequence[int]
     levels: Sequence[Levels]
@@ -181,6 +184,8 @@ class Inputs:
             raise ValueError("each image of a run needs a number of its own, between 0 and 2⁶⁴ − 2: it names the noise")
         if len({image.shape for image in self.levels}) != 1:
             raise ValueError("all images of a run must have the same shape")
+        for name, kept in (("indices", self.indices), ("levels", map(_kept, self.levels)), ("labels", self.labels)):
+            object.__setattr__(self, name, tuple(kept))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -198,3 +203,11 @@ class Inputs:
             digest.update((NO_LABEL if label is None else label).to_bytes(8, "little", signed=True))
             digest.update(np.ascontiguousarray(image, "<i2").tobytes())
         return digest.hexdigest()
+
+
+def _kept(image: Levels) -> Levels:
+    """The same levels in memory that is not written to: a copy, unless they are in such memory already."""
+    if image.flags.writeable or image.base is not None:
+        image = image.copy()
+        image.setflags(write=False)
+    return image

@@ -1,10 +1,9 @@
 """What finished certificates say together: certified accuracy and the average certified radius."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from fractions import Fraction
 
-from .certificate import Certificate
+from .certificate import Certificate, raised, truncated
 from .certify import Counts, Measurement, verdict
 from .settings import Settings
 
@@ -52,9 +51,10 @@ def radii_that_occur(sigma: Fraction, settings: Settings) -> list[Fraction]:
 
 def decimal_below(value: Fraction, digits: int = 3) -> str:
     """The rational as a decimal that does not exceed it."""
-    return f"{Decimal(value * 10**digits // 1).scaleb(-digits):f}"
+    return truncated(value, digits)
 
 
 def decimal_above(value: Fraction, digits: int = 6) -> str:
     """The rational as a decimal that is not below it, without closing zeros."""
-    return f"{Decimal(-(-value * 10**digits // 1)).scaleb(-digits).normalize():f}"
+    decimal = raised(value, digits)
+    return decimal.rstrip("0").rstrip(".") if digits else decimal

@@ -1,11 +1,11 @@
 """What a user chooses about a certification, checked once."""
 
-import operator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, SupportsIndex
 
 from .exact import Rational, probability
+from .integers import integer
 from .noise.sources import NOISE_MODES, NoiseMode
 
 BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
@@ -48,13 +48,3 @@ def copies(value: SupportsIndex, name: str) -> int:
     if not 1 <= integer(value, name) <= MOST_COPIES:
         raise ValueError(f"{name} must be an integer between 1 and 10⁹, not {value!r}")
     return integer(value, name)
-
-
-def integer(value: SupportsIndex, name: str) -> int:
-    """Python's and NumPy's integers as an int; anything else is a ValueError."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer, not {value!r}") from None

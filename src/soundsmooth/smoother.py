@@ -11,13 +11,14 @@ import numpy.typing as npt
 from .certificate import Certificate, Prediction
 from .exact import Rational, positive
 from .grid import IMAGES, Grid
+from .integers import integer
 from .machine import gpus
 from .models import Model, model_of
 from .models.protocol import demanded
 from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
-from .settings import integer, settings
+from .settings import settings
 
 if TYPE_CHECKING:
     import torch
@@ -122,7 +123,7 @@ class Smoother:
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
         """
-        levels = tuple(self.smoothing.law.grid.on_grid(np.asarray(image)) for image in np.atleast_1d(images))
+        levels = tuple(self.smoothing.law.grid.fixed(np.asarray(image)) for image in np.atleast_1d(images))
         truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
         inputs = Inputs(tuple(range(len(levels))), levels, truths)
         return certify_inputs(self.smoothing, inputs, settings(n0, n, alpha, bound, noise), secret(seed, nonce))

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
+from soundsmooth.audit.bounds import clopper_pearson_lower_holds, clopper_pearson_upper_holds
 from soundsmooth.exact import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -206,6 +207,15 @@ def test_clopper_pearson_anywhere(count: tuple[int, int], alpha: Fraction) -> No
     """Hypothesis over 0 ≤ hits ≤ n ≤ 10⁹ and α. A failure is a false certificate: there are no false alarms."""
     check_below(*count, alpha)
     check_above(*count, alpha)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(1, 1000), (3, 100_000), (999_999, 1_000_000)])
+@pytest.mark.parametrize("nines", [20, 70, 1000])
+def test_an_alpha_next_to_1_costs_tightness_and_not_the_memory(hits: int, n: int, nines: int) -> None:
+    """Newton's method went so far to the left that the number did not fit into the memory."""
+    alpha = 1 - Fraction(1, 10**nines)
+    assert clopper_pearson_lower_holds(clopper_pearson_below(hits, n, alpha), hits, n, alpha)
+    assert clopper_pearson_upper_holds(clopper_pearson_above(hits, n, alpha), hits, n, alpha)
 
 
 def test_clopper_pearson_rises_with_the_hits() -> None:

@@ -30,6 +30,7 @@ GOOD = [
         Fraction(1234567890123456789012345678901234567890123456789, 10**49),
     ),
     (Fraction(22, 7), Fraction(22, 7)),
+    (Fraction(np.uint8(1), np.uint8(200)), Fraction(1, 200)),
     ("0.1" + "0" * 60 + "1", Fraction(10**61 + 1, 10**62)),
 ]
 BAD = ["", " ", "abc", "1/0", "1/x", "1/2/3", "0,5", "0x1p-2", "nan", "-inf", "inf", "1e5000", "1e-5000"]
@@ -39,7 +40,9 @@ BAD_OBJECTS = [None, True, False, float("nan"), float("inf"), Decimal("sNaN"), D
 @pytest.mark.parametrize(("written", "meant"), GOOD, ids=lambda v: repr(v)[:30])
 def test_reads_what_was_written(written: object, meant: Fraction) -> None:
     """0.12 means 12/100 and not the double beside it; long decimals lose no digit."""
-    assert rational(written) == meant  # type: ignore[arg-type]
+    read = rational(written)  # type: ignore[arg-type]
+    assert read == meant
+    assert (type(read.numerator), type(read.denominator)) == (int, int)
 
 
 def test_a_float_is_not_its_binary_value() -> None:

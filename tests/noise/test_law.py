@@ -3,6 +3,7 @@
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from soundsmooth.grid import Grid
@@ -27,6 +28,13 @@ def test_another_grid() -> None:
     small = law("1/2", 1, Grid(levels=4, q=3, offset=Fraction(-1, 2)))
     assert (small.margin, small.lowest, small.highest, small.reach) == (3, -3, 6, 6)
     assert [small.breakpoint(j, 64) for j in range(-6, 6)] == list(small.breakpoints(64))
+
+
+def test_a_grid_of_small_integers_has_all_its_breakpoints() -> None:
+    """And what is kept of it in a cache is right for the same grid of other integers."""
+    small = law("0.3", 6, Grid(np.uint8(16), 15))  # type: ignore[arg-type]
+    assert len(small.breakpoints(32)) == 2 * (6 * 15 + 15)
+    assert small.breakpoints(32) == law("0.3", 6, Grid(16, 15)).breakpoints(32)
 
 
 @pytest.mark.parametrize("sigma", [0, "-0.25", "nan", "inf", "abc", None])

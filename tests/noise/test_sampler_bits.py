@@ -1,6 +1,8 @@
 """The fast sampler is the specification, bit for bit, whatever the split, the threads, the block and the address."""
 
 import itertools
+import multiprocessing
+import os
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -243,6 +245,21 @@ def test_each_result_is_an_array_of_its_own(threads: int) -> None:
     assert np.array_equal(sampler.noisy(BITS, x, 0, 40).values, kept)
     assert np.array_equal(sampler.noise(BITS, 0, 40, 150).levels, kept_noise)
     assert (x == 128).all(), "the input is not written to"
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """It does not wait for those of its parent, which were not forked with it."""
+    sampler, few = Sampler(QUARTER, 2), (BITS, 0, 128, 3072)
+    expected = sampler.noise(*few).levels
+    fork = multiprocessing.get_context("fork")
+    child = fork.Process(target=lambda: os._exit(int((sampler.noise(*few).levels == expected).all())), daemon=True)
+    child.start()
+    child.join(30)
+    code = child.exitcode
+    child.kill()
+    assert code == 1
 
 
 def test_one_sampler_many_sizes() -> None:

@@ -20,7 +20,7 @@ from soundsmooth.runs.blocks import BlockVotes, Casting, VoteBlock, block_size, 
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.engine import Run, run_of
-from soundsmooth.runs.resume import open_store, terms_of
+from soundsmooth.runs.resume import certify_into, open_store, terms_of
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import settings
 
@@ -131,6 +131,17 @@ def test_the_first_stored_block_wins(store: Store) -> None:
     assert "copies 0 to 19 for selection was voted twice" in found[0][1]
     assert store.missing(1) == store.all_blocks[1:]
     assert store.missing(0) == store.all_blocks
+
+
+def test_a_block_with_more_votes_than_copies_gives_no_certificate(tmp_path: Path) -> None:
+    """A digit that was damaged on the disk, say: the run continues from what is stored, and must not believe all."""
+    run = small_run(count=1)
+    with open_store(tmp_path / "run.db", run) as store:
+        damaged = store.all_blocks[-1]
+        store.add_block(0, damaged, Counts((820, 0, 0), 0), BlockVotes(np.zeros(20, np.int64), 3).hits(0), 0.1, {})
+        with pytest.raises(ValueError, match="is damaged: the votes of a block are not as many as its copies"):
+            list(certify_into(store, run))
+        assert not list(store.certificates())
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(store: Store) -> None:

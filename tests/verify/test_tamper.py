@@ -145,6 +145,28 @@ def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Pat
         assert outcome(victim, before, Noted()) == "unreadable"
 
 
+def test_short_texts_that_name_many_classes(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of some kilobytes would fill gigabytes: a million classes in each of many blocks."""
+    victim = tmp_path / "run.db"
+    victim.write_bytes(run.read_bytes())
+    with closing(sqlite3.connect(victim)) as db, db:
+        db.execute("UPDATE blocks SET votes = replace(votes, '\"classes\":3', '\"classes\":1000') WHERE place = 0")
+    monkeypatch.setattr("soundsmooth.verify.images.MOST_COUNTS", 10_000)
+    assert "image 0: its 21 blocks count more classes than can be held in memory" in verify(victim).findings.texts
+
+
+def test_nothing_that_other_tables_ask_for_is_computed(run: Path, tmp_path: Path) -> None:
+    """SQLite's own check evaluates the constraints of all tables: here one that is broken, elsewhere one that lasts."""
+    victim = tmp_path / "run.db"
+    victim.write_bytes(run.read_bytes())
+    with closing(sqlite3.connect(victim)) as db, db:
+        db.execute("PRAGMA ignore_check_constraints = ON")
+        db.execute("CREATE TABLE more (x CHECK (length(hex(zeroblob(x))) = 0))")
+        db.execute("INSERT INTO more VALUES (1000)")
+    with pytest.raises(ValueError, match="its tables are not those of a run"):
+        verify(victim)
+
+
 # --- the content hash ----------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,10 @@
 """What an audit says of honest runs and of wrong models, data, keys and files; the command line; the set statement."""
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -15,9 +17,14 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
-from soundsmooth.promise import Inputs
+from soundsmooth.grid import Grid
+from soundsmooth.promise import Inputs, Promise, secret
+from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.resume import certify_into, terms_of
 from soundsmooth.runs.store import Store
+from soundsmooth.settings import settings
 from soundsmooth.verify import Given, Noted, Verification, verify
+from soundsmooth.verify.promised import grid_of
 from verify.issuer import NONCE, brightness, data, given, issue, small_run
 
 
@@ -88,6 +95,37 @@ def test_other_promise(run: Path) -> None:
     text = the_finding(verify(run, Noted(promise=other)))
     assert "n: 500 noted, 400 here" in text
     assert not verify(run, Noted(promise=small_run().promise)).refuted
+
+
+@pytest.mark.parametrize(
+    "grid", ["levels=256 q=255 offset=0 q=1", "levels=0256 q=255 offset=0", "q=255 levels=256 offset=0", "levels=256"]
+)
+def test_a_grid_can_be_read_in_one_way_only(grid: str) -> None:
+    values = small_run().promise.values
+    assert grid_of(Promise(values)) == Grid()
+    with pytest.raises(ValueError, match="the promised grid cannot be read"):
+        grid_of(Promise({**values, "grid": grid}))
+
+
+def first_rows_only(batch: np.ndarray) -> np.ndarray:
+    """Class 0 in the first four rows of a batch, class 1 in all others."""
+    return np.stack([np.full(len(batch), 0.5), np.arange(len(batch)) >= 4], axis=1)
+
+
+@pytest.mark.parametrize(("block", "promised"), [(20, True), (40, True), (3, False), (15, False)])
+def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: bool, tmp_path: Path) -> None:
+    """It is not promised: with blocks of three copies this model would be certified for class 0, and fully verified."""
+    smoothing = ss.Smoother(first_rows_only, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
+    made = run_of(smoothing, data(1), settings(n0=20, n=400), secret("issuer 1", NONCE))
+    with Store.begin(tmp_path / "run.db", terms_of(made)._replace(block=block), made.inputs) as store:
+        (certificate,) = certify_into(store, made)
+    assert (certificate.label == 1) == promised  # type: ignore[union-attr]
+    result = verify(tmp_path / "run.db", given=given("all", first_rows_only, 1))
+    if promised:
+        assert result.full
+        assert not result.refuted
+    else:
+        assert "not made of the promised batches" in the_finding(result)
 
 
 def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
@@ -164,6 +202,8 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
     other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
     assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
     assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]
+    twice = lines[1].replace('"label": ', '"label": 2, "label": ', 1)
+    assert "line 2: this is not JSON: it says something twice" in of(lines[0], twice).findings.texts[0]
 
 
 # --- the set statement (Theorem 5) ---------------------------------------------------------------------------
@@ -254,6 +294,19 @@ def test_another_process_is_no_other_machine(issuer: list[str], auditor: list[st
     assert report["full"]
     assert not report["refuted"]
     assert ("isolated=yes" in report["promise"]["flags"]) == bool(issuer)
+
+
+def test_a_file_does_not_write_its_own_verdict_on_the_screen(run: Path, tmp_path: Path) -> None:
+    """Control characters in it would clear the screen, say another thing and hide what follows."""
+    forged = tmp_path / "run.db"
+    forged.write_bytes(run.read_bytes())
+    with closing(sqlite3.connect(forged)) as db, db:
+        db.execute(
+            "UPDATE run SET value = char(27) || '[2JFULL VERIFICATION' || char(10, 27) WHERE name = 'commitment'"
+        )
+    said = command("verify", forged, code=1).stdout
+    assert "\x1b" not in said
+    assert "not the stated \\x1b[2JFULL VERIFICATION\\n\\x1b" in said
 
 
 def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:

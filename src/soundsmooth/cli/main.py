@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from . import options as o
+from .plain import shown
 
 app = typer.Typer(
     help="Randomized smoothing certificates that are true on the computer that issues them.",
@@ -351,5 +352,5 @@ def main() -> None:
         if not text:  # without a command: the help has been shown
             sys.exit(code)
     console.print("[red]error:[/] " if code == 2 else "", end="")
-    console.print(" ".join(text.split()), markup=False)
+    console.print(shown(" ".join(text.split())), markup=False)
     sys.exit(code)

@@ -24,6 +24,7 @@ from ..settings import Settings
 from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
 from .elsewhere import muster, votes_elsewhere
 from .options import Choices
+from .plain import shown
 from .shared import inputs, progress_bar, smoother
 
 #: Some images failed: the others are certified, and the run can be continued.
@@ -116,7 +117,7 @@ def _show_before(console: Console, store: Store) -> None:
 def _show_failure(console: Console, failure: Failure) -> None:
     label = "?" if failure.truth is None else failure.truth
     row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
-    console.print(f"[red]{row} {escape(failure.error)}[/]", highlight=False, soft_wrap=True)
+    console.print(f"[red]{row} {escape(shown(failure.error))}[/]", highlight=False, soft_wrap=True)
 
 
 def show_run(path: Path) -> None:
@@ -156,11 +157,11 @@ def _show_troubles(console: Console, store: Store, done: Progress) -> None:
         _say(
             console,
             f"A failed image is a wrong answer; the same command tries again, on the same noise. The first is image "
-            f"{first.index}, after {first.attempts} attempts: {first.error}",
+            f"{first.index}, after {first.attempts} attempts: {shown(first.error)}",
         )
     if done.findings:
         number, text = next(store.findings())
-        _say(console, f"{done.findings} findings. The first is about image {number}: {text}")
+        _say(console, f"{done.findings} findings. The first is about image {number}: {shown(text)}")
 
 
 def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> None:

@@ -23,6 +23,7 @@ from ..runs.engine import Smoothing
 from ..verify import Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
+from .plain import shown
 from .shared import progress_bar
 
 REFUTED = 1
@@ -119,7 +120,7 @@ def show(console: Console, result: Verification) -> None:
     """One screen."""
     _show_promise(console, result)
     for check in sorted(result.checks, key=lambda check: check.passed is None):
-        line = f"{MARKS[check.passed]} {check.name:<13} {escape(check.text)}"
+        line = f"{MARKS[check.passed]} {check.name:<13} {escape(shown(check.text))}"
         console.print(line, highlight=False, soft_wrap=True)
     _show_accuracy(console, result)
     if result.replay is not None:
@@ -203,7 +204,7 @@ def _show_findings(console: Console, result: Verification) -> None:
         return
     console.print()
     for text in result.findings.texts[:SHOWN]:
-        console.print(f"[red]wrong:[/] {escape(text)}", highlight=False, soft_wrap=True)
+        console.print(f"[red]wrong:[/] {escape(shown(text))}", highlight=False, soft_wrap=True)
     if result.findings.count > SHOWN:
         _say(console, f"… and {result.findings.count - SHOWN} more")
 
@@ -256,4 +257,4 @@ def _key(bound: bool) -> str:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    console.print(shown(text), highlight=False, soft_wrap=True, markup=False)

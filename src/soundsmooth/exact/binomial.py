@@ -14,6 +14,7 @@ from .radius import quantile
 MOST_VOTES = 10**9
 BITS = 256  # lgamma(10⁹) needs 35 bits before the point; this leaves more than 200 behind it
 ROOT_BITS = 120  # a root is enclosed to 2⁻¹²⁰, relative: far inside an ulp, also of 1 − root
+LONGEST_STEP = 64  # downwards, in log p, on the way to a root
 TAIL_BITS = 72  # fixed-point terms are summed until they fall below 2^TAIL_BITS units
 
 
@@ -166,7 +167,8 @@ def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
     """A good guess of the root, and no more than that.
 
     log P(X ≥ hits) is an increasing concave function of log p, so Newton's method in these coordinates
-    climbs to the root from any point to the left of it, and lands to the left from any point to the right.
+    climbs to the root from any point to the left of it, and lands to the left from any point to the right: not
+    farther than by a factor e^−64, since for α near 1 it would be so far that the number fills the memory.
     """
     goal = ball(alpha).log()
     p = _start(hits, n, alpha)
@@ -174,7 +176,7 @@ def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
         upper_tail = tail(hits, n, p)
         slope = hits * _mass(hits, n, p) / upper_tail  # d log tail / d log p
         step = ((goal - upper_tail.log()) / slope).mid()
-        p = _short(ball(p) * step.exp())
+        p = _short(ball(p) * (step if step > -LONGEST_STEP else arb(-LONGEST_STEP)).exp())
         if abs(step) < ball(Fraction(1, 1 << 70)):  # the next error is about the square of this one
             break
     return p

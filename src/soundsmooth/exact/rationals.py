@@ -17,7 +17,7 @@ def rational(value: Rational, name: str = "value") -> Fraction:
     if isinstance(value, bool):
         raise ValueError(f"{name} must be a number, not {value!r}")
     if isinstance(value, Fraction | int):
-        return Fraction(value)
+        return Fraction(int(value.numerator), int(value.denominator))  # which may be NumPy's
     text = str(value).strip()
     try:
         if "/" in text:

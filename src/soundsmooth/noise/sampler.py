@@ -1,5 +1,6 @@
 """The fast sampler: NumPy on all cores, bit for bit the noise of the specification."""
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Sampler:
         self._threads = cores() if threads is None else threads
         if not 1 <= self._threads <= MOST_THREADS:
             raise ValueError(f"threads must be between 1 and {MOST_THREADS}, not {threads}")
-        self._pool = ThreadPoolExecutor(self._threads, "noise") if self._threads > 1 else None
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def noise(self, bits: Bits, first: int, copies: int, dimension: int, sure: bool = True) -> Noise:
         """The noise of the copies first, …, first + copies − 1 of a stream with `dimension` coordinates.
@@ -155,9 +156,16 @@ class Sampler:
     def _run(self, fill: Callable[[_Piece], list[int]], first: int, copies: int, dimension: int) -> tuple[int, ...]:
         """Fill all pieces, in parallel; returns the lost rows."""
         pieces = list(_pieces(first, copies, dimension, self._threads))
-        run = map if self._pool is None or len(pieces) == 1 else self._pool.map
+        run = map if self._threads == 1 or len(pieces) == 1 else self._pool().map
         lost = [element for found in run(fill, pieces) for element in found]
         return tuple(sorted({element // dimension - first for element in lost}))
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of this process: one that was forked has none of its parent's, and would wait for ever."""
+        mine = os.getpid()
+        if mine not in self._pools:
+            self._pools = {mine: ThreadPoolExecutor(self._threads, "noise")}
+        return self._pools[mine]
 
     def _levels(self, bits: Bits, first: int, out: Levels) -> list[int]:
         """Write the noise of consecutive elements into `out`; returns the elements that stay undecided."""

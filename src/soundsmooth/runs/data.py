@@ -37,7 +37,7 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
 
 def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Levels:
     try:
-        return grid.on_grid(images[i])
+        return grid.fixed(images[i])
     except ValueError as error:
         raise ValueError(f"{path.name}, image {i}: {error}") from None
 

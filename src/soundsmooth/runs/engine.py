@@ -29,6 +29,7 @@ from ..certify import (
 )
 from ..exact import Rational, probability
 from ..grid import Levels
+from ..integers import integer
 from ..machine import environment
 from ..models import Identity, Model
 from ..models.protocol import rows_again
@@ -37,7 +38,7 @@ from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import FreshNoise, SharedNoise, Source, check_shared_memory
 from ..promise import SPEC, Inputs, Promise, Secret
-from ..settings import Settings, copies, integer
+from ..settings import Settings, copies
 from .checked import check_first, check_rows
 from .measured import certify_measured, check_measurable
 from .side_by_side import side_by_side
@@ -75,8 +76,10 @@ class Smoothing:
     def of(
         cls, model: Model, law: Law, batch: int | None = None, threads: int | None = None, workers: int = 1
     ) -> "Smoothing":
-        if batch is not None and integer(batch, "the batch size") < 1:
-            raise ValueError(f"the batch size must be at least 1, not {batch}")
+        if batch is not None:
+            batch = integer(batch, "the batch size")
+            if batch < 1:
+                raise ValueError(f"the batch size must be at least 1, not {batch}")
         if model.batch is not None and batch not in (None, model.batch):
             raise ValueError(f"the model's batch axis is fixed at {model.batch}; leave the batch size out")
         if not 1 <= integer(workers, "workers") <= MOST_WORKERS:
@@ -145,8 +148,10 @@ def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
 
 
 def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
-    """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise")."""
+    """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
     law = smoothing.law
+    for image in inputs.levels:
+        law.grid.check_levels(image)
     return Promise(
         {
             "spec": SPEC,
@@ -155,7 +160,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "inputs": inputs.digest(),
             "input count": str(len(inputs.indices)),
             "input shape": _words(inputs.shape),
-            "grid": f"levels={law.grid.levels} q={law.grid.q} offset={law.grid.offset}",
+            "grid": law.grid.text,
             "margin": str(law.margin),
             "sigma": str(law.sigma),
             "n0": str(settings.n0),
@@ -233,8 +238,12 @@ class Duty:
 
     def check_model(self, worker: Worker, changed: Callable[[], bool]) -> None:
         """What was promised is what voted, as far as can be seen from outside the model."""
-        if changed() or worker.model.identity() != self.identity:
-            raise ModelChangedError("the model changed while it was certified; a base classifier must keep no state")
+        _check_same(worker.model, self.identity, changed, "certified")
+
+
+def _check_same(model: Model, identity: Identity, changed: Callable[[], bool], asked: str) -> None:
+    if changed() or model.identity() != identity:
+        raise ModelChangedError(f"the model changed while it was {asked}; a base classifier must keep no state")
 
 
 @dataclass(frozen=True)
@@ -409,14 +418,20 @@ def _until(waiting: "SimpleQueue[int]", stop: Event) -> Iterator[int]:
 
 
 def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
-    """One prediction under a key of its own, from the operating system and disclosed with the answer."""
-    level = probability(alpha, "alpha")
-    smoothing.check(x.shape, x.size, copies(n, "n"))
+    """One prediction under a key of its own, from the operating system and disclosed with the answer.
+
+    Guarantee: that of `certify.predict`, for a model that is seen to be the same after it as before.
+    """
+    n, level = copies(n, "n"), probability(alpha, "alpha")
+    smoothing.law.grid.check_levels(x)
+    smoothing.check(x.shape, x.size, n)
     start = time.perf_counter()
     key = secrets.token_bytes(32)
     identity = smoothing.identity(x.shape)
-    voting = smoothing.voting(smoothing.workers[0], x.shape, n, identity)
-    label, counts = predict(voting, FreshNoise(smoothing.workers[0].sampler, key, index), x, n, level)
+    worker = smoothing.workers[0]
+    voting = smoothing.voting(worker, x.shape, n, identity)
+    label, counts = predict(voting, FreshNoise(worker.sampler, key, index), x, n, level)
+    _check_same(worker.model, identity, worker.model.changes(), "asked")
     return Prediction(
         index=index,
         label=label,

@@ -322,9 +322,12 @@ class Store:
             yield StoredBlock(VoteBlock(Purpose(purpose), first, count), _counts(votes), hits, seconds)
 
     def counts(self, place: int, purpose: Purpose) -> Counts:
-        """The sum over the stored blocks of a purpose."""
-        query = "SELECT votes FROM blocks WHERE place = ? AND purpose = ?"
-        found = [_counts(votes) for (votes,) in self.db.rows(query, place, int(purpose))]
+        """The sum over the stored blocks of a purpose; a ValueError if one has not a vote for each of its copies."""
+        query = "SELECT votes, count FROM blocks WHERE place = ? AND purpose = ?"
+        stored = [(_counts(votes), count) for votes, count in self.db.rows(query, place, int(purpose))]
+        if any(counts.total != count for counts, count in stored):
+            raise ValueError(f"{str(self.db.path)!r} is damaged: the votes of a block are not as many as its copies")
+        found = [counts for counts, _ in stored]
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
 

@@ -34,11 +34,11 @@ def opened(path: Path) -> Iterator[Database]:
         for setting in ("trusted_schema = OFF", "cell_size_check = ON"):
             db.execute(f"PRAGMA {setting}")
         db.execute("BEGIN")
+        if _schema(db) != _our_schema():  # first: the check computes what tables of others ask for, however long
+            raise ValueError(f"{str(path)!r} is damaged: its tables are not those of a run")
         fault = db.one("PRAGMA integrity_check(1)")
         if fault != "ok":
             raise ValueError(f"{str(path)!r} is damaged: {' '.join(str(fault).split())}")
-        if _schema(db) != _our_schema():
-            raise ValueError(f"{str(path)!r} is damaged: its tables are not those of a run")
         yield db
     finally:
         db.close()
@@ -67,7 +67,11 @@ class Head:
 
 
 def head(db: Database) -> Head:
-    """The head of the run; a ValueError if it cannot be made sense of."""
+    """The head of the run; a ValueError if it cannot be made sense of.
+
+    Guarantee: a block consists of whole promised batches. So which copies vote together follows from the promise, and
+    the size of a block, which is not promised, changes no vote.
+    """
     held = dict(db.rows("SELECT name, value FROM run"))
     missing = [name for name in NAMES if not isinstance(held.get(name), str)]
     if missing:
@@ -82,6 +86,8 @@ def head(db: Database) -> Head:
         raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
     secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
     terms = Terms(promise, secret, _whole(held["block"], "block"), held["votes"] == "kept")
+    if terms.block % int(promise.values["batch"]):
+        raise ValueError(f"blocks of {terms.block} copies are not made of the promised batches, which would be others")
     return Head(terms, held["commitment"], tuple(_blocks(terms)))
 
 

@@ -25,6 +25,8 @@ from .tally import Tally
 
 Row = tuple[Any, ...]
 MOST_CLASSES = 1_000_000
+#: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
+MOST_COUNTS = 1 << 27
 NONE = type(None)
 IMAGE = ((int,), (int, NONE), (int,), (int,), (str, NONE))
 CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int, NONE), (int,), (float,), (bytes,))
@@ -159,7 +161,7 @@ class _Clerk:
     def _blocks(self, number: int, rows: Sequence[Row], finished: bool) -> list[StoredVotes] | None:
         """The blocks, or None if they are not what they should be."""
         try:
-            stored = [stored_votes(row) for row in rows]
+            stored = _all_stored(rows)
             self._layout([each.block for each in stored], finished)
             self._bitmaps(stored)
             if not {each.environment for each in stored} <= self.environments.keys():
@@ -277,6 +279,17 @@ class _Clerk:
                 self._say(number, f"its blocks do not add up to its certificate's counts for {name}")
         if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
             self._say(number, "its rows that were lost alone do not add up to its certificate's")
+
+
+def _all_stored(rows: Sequence[Row]) -> list[StoredVotes]:
+    """The blocks of an image; a ValueError before they are more than memory holds."""
+    stored, counts = [], 0
+    for row in rows:
+        stored.append(stored_votes(row))
+        counts += len(stored[-1].counts.classes)
+        if counts > MOST_COUNTS:
+            raise ValueError(f"its {len(rows)} blocks count more classes than can be held in memory")
+    return stored
 
 
 def stored_votes(row: Row) -> StoredVotes:

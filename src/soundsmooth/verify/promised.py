@@ -15,12 +15,18 @@ from .findings import Check
 
 
 def grid_of(promise: Promise) -> Grid:
-    """The promised grid: "levels=256 q=255 offset=0"."""
+    """The promised grid: "levels=256 q=255 offset=0".
+
+    Guarantee: the promise has the grid's own text, and can be read in one way only.
+    """
     try:
         held = dict(word.split("=") for word in promise.values["grid"].split(" "))
         if "e" in held["offset"].lower():  # 1e999999999 would take for ever
             raise ValueError("write the offset as a quotient")
-        return Grid(int(held["levels"]), int(held["q"]), Fraction(held["offset"]))
+        grid = Grid(int(held["levels"]), int(held["q"]), Fraction(held["offset"]))
+        if grid.text != promise.values["grid"]:
+            raise ValueError(f"it would be written {grid.text!r}")
+        return grid
     except (ValueError, KeyError, ZeroDivisionError) as error:
         raise ValueError(f"the promised grid cannot be read: {promise.values['grid']!r} ({error})") from None
 

@@ -1,13 +1,12 @@
 """One certificate's record, and files of them: arithmetic, and everything that is written down twice."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..audit import check_record
-from ..certificate import FORMAT, Certificate, checksum
+from ..certificate import FORMAT, Certificate, checksum, read_json
 from ..promise import Promise
 from .findings import Check, Findings
 from .key import Noted, is_digest, key_checks
@@ -30,10 +29,10 @@ def examine(text: str) -> Examined:
     """A record's JSON: its arithmetic by the auditor's own, its checksum, its seed, and that its parts agree.
 
     Guarantee: without faults `audit.check_record` accepts the record, its commitment and seed fit its promise, and
-    it is word for word what `Certificate.to_dict` would write.
+    it is word for word what `Certificate.to_dict` would write, with nothing said twice.
     """
     try:
-        record = json.loads(text)
+        record = read_json(text)
     except (ValueError, RecursionError) as error:
         return Examined({}, (f"this is not JSON: {error}",), False)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
