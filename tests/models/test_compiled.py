@@ -59,6 +59,29 @@ def test_a_cuda_graph_needs_a_gpu() -> None:
         ss.Smoother(Net(), "1/4", device="cpu", compile="cuda-graph")
 
 
+@needs_compiler
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("known", [None, ["triton.autotune_pointwise", "max_autotune"]])
+def test_the_compiler_chooses_nothing_by_timing(known: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever repeats a run compiles once more, and must get the same sums; older compilers know another option."""
+    from torch._inductor import config
+
+    if known is not None:
+        monkeypatch.setattr("torch._inductor.list_options", lambda: known)
+    seen = []
+
+    class Spy(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.flatten(1).mean(1, keepdim=True) * torch.arange(3.0, device=x.device)
+
+    def settings(graph: torch.fx.Graph) -> None:
+        seen.append((config.deterministic, config.triton.autotune_pointwise))
+
+    with config.patch(post_grad_custom_post_pass=settings):
+        forward_of(Spy(), "torch-compile", "cpu")(torch.ones(4, 1, 2, 2))
+    assert seen == [(True, True) if known is None else (False, False)]
+
+
 @pytest.mark.parametrize("compile", ["cuda-graph", "torch-compile"])
 def test_only_torch_modules_are_compiled(compile: str) -> None:
     with pytest.raises(ValueError, match="float32 batches in NumPy"):
