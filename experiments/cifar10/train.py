@@ -8,7 +8,8 @@ image may come in several noisy copies, whose predictions are drawn together (th
 weights that are kept are a running mean over the last steps, rounded to half precision; the accuracy that is printed is
 that of the rounded network on one noisy copy of each test image.
 
-Seeds fix the weights at the beginning, the order and the noise; a GPU's sums are not the same from run to run.
+Seeds fix the weights at the beginning, the order and the noise; a GPU's sums are not the same from run to run. The same
+command goes on where a training was interrupted.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -70,11 +72,13 @@ def main() -> None:
     for sigma in options.sigma:
         recipe = RECIPES[sigma]
         started = time.perf_counter()
-        module = train(recipe, images, labels, options.precision, partial(print, flush=True))
-        seconds = time.perf_counter() - started
         target = weights_file(sigma, options.out)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_safetensors(target, module, {"sigma": sigma, "recipe": repr(recipe), "seconds": f"{seconds:.0f}"})
+        kept = (options.keep or options.out) / f"{target.stem}.part"
+        module = train(recipe, images, labels, options.precision, partial(print, flush=True), kept)
+        seconds = time.perf_counter() - started
+        write_safetensors(target, module, {"sigma": sigma, "recipe": repr(recipe)})
+        kept.unlink()
         accuracy = noisy_accuracy(network(target), *load(options.data / "test.npz", options.device), recipe.sigma)
         print(f"σ = {sigma}: {target.name}, accuracy under noise {accuracy:.4f}, {seconds:.0f} s", flush=True)
 
@@ -84,6 +88,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("data", type=Path, help="a folder with train.npz and test.npz")
     parser.add_argument("--sigma", nargs="+", choices=SIGMAS, default=list(SIGMAS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "weights")
+    parser.add_argument("--keep", type=Path, help="a folder for what an interrupted training goes on from")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--precision", choices=("float32", "float16", "bfloat16"), default="float16")
     return parser.parse_args()
@@ -96,36 +101,97 @@ def load(path: Path, device: str) -> tuple[Tensor, Tensor]:
 
 
 def train(
-    recipe: Recipe, images: Tensor, labels: Tensor, precision: str, say: Callable[[str], object] = lambda _: None
+    recipe: Recipe,
+    images: Tensor,
+    labels: Tensor,
+    precision: str,
+    say: Callable[[str], object] = lambda _: None,
+    kept: Path | None = None,
 ) -> nn.Module:
-    """The running mean of the weights at the end of the training."""
-    torch.manual_seed(recipe.seed)
-    device = images.device
-    module = resnet110().to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    mean = RunningMean(module)
-    steps = Steps(recipe, len(images))
-    optimizer = descent(module, recipe)
-    scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
-    padded = functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
-    for epoch in range(recipe.epochs):
-        total = torch.zeros((), device=device)
-        for chosen in steps.epoch(device):
-            optimizer.param_groups[0]["lr"] = steps.rate()
-            x = noisy(augmented(padded, chosen), recipe)
-            with torch.autocast(device.type, getattr(torch, precision), enabled=precision != "float32"):
-                scores = module(x)
-            value = loss(scores.float(), labels[chosen], recipe)
-            scaler.scale(value).backward()  # type: ignore[no-untyped-call]
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-            mean.add(steps.forget())
-            total += value.detach()
-        average = float(total) / steps.per_epoch
+    """The running mean of the weights at the end of the training, which goes on from where it was `kept`."""
+    training = Training(recipe, images, labels, precision)
+    if kept is not None and kept.exists():
+        training.restore(torch.load(kept, map_location=images.device, weights_only=True))
+    while training.epochs < recipe.epochs:
+        average = training.epoch()
         if not math.isfinite(average):
-            raise ArithmeticError(f"σ = {recipe.sigma}, epoch {epoch + 1}: the loss is {average}; try a lower rate")
-        say(f"σ = {recipe.sigma}, epoch {epoch + 1}: loss {average:.4f}")
-    return mean.module.eval()
+            raise ArithmeticError(f"σ = {recipe.sigma}, epoch {training.epochs}: the loss is {average}; lower the rate")
+        say(f"σ = {recipe.sigma}, epoch {training.epochs}: loss {average:.4f}")
+        if kept is not None:
+            torch.save(training.state(), kept.with_suffix(".new"))
+            kept.with_suffix(".new").replace(kept)
+    return training.mean.module.eval()
+
+
+class Training:
+    """A network on its way."""
+
+    def __init__(self, recipe: Recipe, images: Tensor, labels: Tensor, precision: str) -> None:
+        torch.manual_seed(recipe.seed)
+        self._recipe, self._labels, self._device = recipe, labels, images.device
+        self._padded = functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
+        self._precision = precision
+        self._module = resnet110().to(images.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.mean = RunningMean(self._module)
+        self._optimizer = descent(self._module, recipe)
+        self._scaler = torch.amp.GradScaler(images.device.type, enabled=precision == "float16")
+        self._steps = Steps(recipe, len(images))
+        self.epochs = 0
+
+    def epoch(self) -> float:
+        """Every image once; the mean loss."""
+        total = torch.zeros((), device=self._device)
+        for chosen in self._steps.epoch(self._device):
+            total += self._step(chosen)
+        self.epochs += 1
+        return float(total) / self._steps.per_epoch
+
+    def _step(self, chosen: Tensor) -> Tensor:
+        self._optimizer.param_groups[0]["lr"] = self._steps.rate()
+        x = noisy(augmented(self._padded, chosen), self._recipe)
+        low = self._precision != "float32"
+        with torch.autocast(self._device.type, getattr(torch, self._precision), enabled=low):
+            scores = self._module(x)
+        value = loss(scores.float(), self._labels[chosen], self._recipe)
+        self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+        self._scaler.step(self._optimizer)
+        self._scaler.update()
+        self._optimizer.zero_grad()
+        self.mean.add(self._steps.forget())
+        return value.detach()
+
+    def state(self) -> dict[str, Any]:
+        """All that the rest of the training depends on."""
+        parts = {name: part.state_dict() for name, part in self._parts().items()}
+        return parts | {
+            "recipe": self._begun,
+            "epochs": self.epochs,
+            "steps": self._steps.done,
+            "random": self._random(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from there; a ValueError if that was the way to another network."""
+        if state["recipe"] != self._begun:
+            raise ValueError(f"a training was begun as {state['recipe']}, and this one is {self._begun}")
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+        self.epochs, self._steps.done = state["epochs"], state["steps"]
+        torch.set_rng_state(state["random"][0].cpu())
+        if self._device.type == "cuda":
+            torch.cuda.set_rng_state(state["random"][1].cpu(), self._device)
+
+    def _parts(self) -> dict[str, Any]:
+        mean = self.mean.module
+        return {"module": self._module, "mean": mean, "optimizer": self._optimizer, "scaler": self._scaler}
+
+    @property
+    def _begun(self) -> str:
+        return f"{self._recipe}, {self._precision}"
+
+    def _random(self) -> list[Tensor]:
+        here = torch.get_rng_state()
+        return [here, torch.cuda.get_rng_state(self._device)] if self._device.type == "cuda" else [here]
 
 
 def descent(module: nn.Module, recipe: Recipe) -> torch.optim.SGD:
@@ -146,25 +212,25 @@ class Steps:
         self._images = recipe.rows // recipe.copies
         self.per_epoch = count // self._images
         self._all = recipe.epochs * self.per_epoch
-        self._done = 0
+        self.done = 0
 
     def epoch(self, device: torch.device) -> Iterator[Tensor]:
         """The images of each step: every image once, but for those that fill no step."""
         order = torch.randperm(self._count, device=device)
         for first in range(0, self.per_epoch * self._images, self._images):
             yield order[first : first + self._images]
-            self._done += 1
+            self.done += 1
 
     def rate(self) -> float:
         """Up in a straight line, then down along a cosine."""
-        part, warm = self._done / self._all, self._recipe.warm_up
+        part, warm = self.done / self._all, self._recipe.warm_up
         if part < warm:
             return self._recipe.rate * (part / warm + 1 / self._all)
         return self._recipe.rate * (1 + math.cos(math.pi * (part - warm) / (1 - warm))) / 2
 
     def forget(self) -> float:
         """How much of the running mean is replaced: at the beginning more, when it has seen less."""
-        return max(1 / MEMORY, 1 / (1 + self._done))
+        return max(1 / MEMORY, 1 / (1 + self.done))
 
 
 def augmented(padded: Tensor, chosen: Tensor) -> Tensor:

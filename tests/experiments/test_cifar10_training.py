@@ -88,12 +88,34 @@ def test_a_skipped_first_step_leaves_no_trace() -> None:
     assert module.weight.detach().flatten().tolist() == pytest.approx([1 - 1.9] * 1000, abs=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:User provided device_type")
 def test_training_stops_when_the_loss_is_lost() -> None:
     images, labels = torch.zeros(4, 32, 32, 3, dtype=torch.uint8), torch.zeros(4, dtype=torch.int64)
     hopeless = replace(RECIPE, epochs=1, rows=8, copies=2, sigma=float("nan"))
     with pytest.raises(ArithmeticError, match=r"epoch 1: the loss is nan"):
         train.train(hopeless, images, labels, "float32")
+
+
+def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    """Weights, momenta, the running mean, the schedule and the random numbers are those of one long training."""
+    torch.manual_seed(0)
+    images, labels = torch.randint(0, 256, (8, 32, 32, 3), dtype=torch.uint8), torch.arange(8)
+    short = replace(RECIPE, epochs=2, rows=8)
+    whole = train.train(short, images, labels, "float32").state_dict()
+    kept = tmp_path / "kept.part"
+
+    def stop(said: str) -> None:
+        if kept.exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train.train(short, images, labels, "float32", stop, kept)
+    torch.manual_seed(1)
+    with pytest.raises(ValueError, match="a training was begun as"):
+        train.train(replace(short, rate=0.1), images, labels, "float32", kept=kept)
+    said: list[str] = []
+    found = train.train(short, images, labels, "float32", said.append, kept).state_dict()
+    assert len(said) == 1
+    assert all(torch.equal(tensor, found[name]) for name, tensor in whole.items())
 
 
 def test_the_running_mean_runs() -> None:
