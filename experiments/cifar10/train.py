@@ -73,8 +73,9 @@ def main() -> None:
         recipe = RECIPES[sigma]
         started = time.perf_counter()
         target = weights_file(sigma, options.out)
-        target.parent.mkdir(parents=True, exist_ok=True)
         kept = (options.keep or options.out) / f"{target.stem}.part"
+        for folder in (target.parent, kept.parent):
+            folder.mkdir(parents=True, exist_ok=True)
         module = train(recipe, images, labels, options.precision, partial(print, flush=True), kept)
         seconds = time.perf_counter() - started
         write_safetensors(target, module, {"sigma": sigma, "recipe": repr(recipe)})
