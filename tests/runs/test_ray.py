@@ -81,14 +81,15 @@ def test_a_cluster_without_room(cluster: Any) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with (
-        pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
-        RayCrew(Need(), 1, address),
-    ):
-        pass
+    """At a port that is taken, so that nobody else listens there, and where nobody does."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
+            RayCrew(Need(), 1, address),
+        ):
+            pass
 
 
 def test_what_answers_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
