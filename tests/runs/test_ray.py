@@ -65,6 +65,7 @@ def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
         with open_store(tmp_path / "far.db", run) as store:
             issued = list(certify_into(store, run, remove_it, engine=muster.engine(run)))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    cluster.add_node(**SMALL)  # for the tests that come after, whichever they are
     assert removed
     assert removed[0] < COUNT
     assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Meeting(tmp_path, 0)))
