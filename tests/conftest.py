@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd")):
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
-settings.register_profile("search", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is no counter-example
+settings.register_profile("search", **TIMELESS)
+settings.register_profile("ci", **TIMELESS, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
 

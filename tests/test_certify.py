@@ -385,7 +385,8 @@ class LateSwitcher(torch.nn.Module):
         return x.flatten(1)[:, :2]
 
 
-def test_flags_are_checked_after_the_last_batch_too() -> None:
+def test_flags_are_checked_after_the_last_batch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LateSwitcher, "calls", 0)
     before = torch.get_num_threads()
     try:
         with pytest.raises(ValueError, match="the model changed"):

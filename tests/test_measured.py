@@ -109,7 +109,7 @@ def test_all_lost_leaves_nothing() -> None:
 
 
 def test_an_honest_model_loses_little(honest: ss.Certificate) -> None:
-    plain = ss.Smoother(crowds.brightness, "1/2").certify(BRIGHT, n=2000)
+    plain = ss.Smoother(crowds.brightness, "1/2").certify(BRIGHT, n=2000, seed="measured")
     assert honest.measured == Measurement(M, 0)
     assert honest.independence == f"measured m={M}"
     assert honest.label == plain.label == 1

@@ -138,8 +138,9 @@ def make():
 def test_failed_images_are_said_and_the_exit_code_too(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not checked before: in 3 % of all runs the check would draw dark images only, ten times, and end the command."""
     (tmp_path / "mine.py").write_text(FAULTY)
-    options = ("certify", "mine:make", data, "--n", 200, "--out", "run.db")
+    options = ("certify", "mine:make", data, "--n", 200, "--out", "run.db", "--independence", "assumed")
     monkeypatch.setenv("FAIL", "1")
     out = words(run(*options, folder=tmp_path, code=1).stdout)
     assert "failed 0.0000 no RuntimeError: no memory" in out
@@ -167,12 +168,12 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     path, options = tmp_path / "run.db", ("--n", "1000", "--seed", "s")
     command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), *options, "--out", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
-        for _ in range(600):
+        for _ in range(12_000):
             if path.exists() and finished(path) > 1:
                 break
-            time.sleep(0.05)
+            time.sleep(0.01)
         running.send_signal(how)
-        shown, _ = running.communicate(timeout=60)
+        shown, _ = running.communicate(timeout=120)
     done = finished(path)
     assert 1 < done < 10
     if how == signal.SIGINT:
@@ -244,7 +245,7 @@ def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_
         for _ in range(2)
     ]
     for running in both:
-        _, errors = running.communicate(timeout=120)
+        _, errors = running.communicate(timeout=300)
         assert running.returncode == 0, errors
     with Store.read(tmp_path / "run.db") as store:
         assert store.progress().finished == 10

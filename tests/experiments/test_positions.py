@@ -12,8 +12,8 @@ positions = script("gallery/positions.py")
 def test_images_confirm_and_refute() -> None:
     """The share at a′ is about 0.01 at the most on the first three, and 1 where no pixel can be brighter.
 
-    To miss a verdict takes 40 hits of 500 at 0.02 (below 10⁻¹²), or fewer than 500 at 1: then a′ is a itself, whose
-    float64 copies are all hits, but for one in a million.
+    To miss a verdict takes 70 hits of 500 at 0.02 (below 10⁻³⁵), or fewer than 133 where a′ is a itself, whose float64
+    copies are all hits, but for one in a million.
     """
     images = enough_ink(load_images(None)[0])[:3]
     white = np.full_like(images[:1], 255)

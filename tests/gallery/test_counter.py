@@ -36,7 +36,8 @@ def test_the_same_point_has_another_answer_after_it_was_certified(certifier: Cer
 
 
 def test_ours_refuses_where_proof_is_asked_for() -> None:
-    for one in run([Ours()], Options(n=N)):
+    counts, means = run([Ours()], Options(n=N))
+    for one in (counts, means):
         assert one.finding is Finding.REFUSED
         assert "cannot be proved" in one.note
 

@@ -35,7 +35,9 @@ def chance(hits: np.ndarray) -> float:
 
 def found(name: str) -> list[Trial]:
     certifiers = [Standard("float32"), Standard("float64"), Standard("float16"), FloatSum(), GuardBand(), Ours()]
-    return list(run([one for one in certifiers if one.name == name], Options(n=N)))
+    trials = list(run([one for one in certifiers if one.name == name], Options(n=N)))
+    assert len(trials) == 2
+    return trials
 
 
 def test_the_floats_of_two_neighbours_hardly_overlap() -> None:

@@ -14,7 +14,9 @@ ALL = [Standard("float32"), Standard("float64"), Standard("float16"), FloatSum()
 
 
 def found(name: str) -> list[Trial]:
-    return [one for one in run([one for one in ALL if one.name == name], Options(n=N)) if one.certifier == name]
+    trials = [one for one in run([one for one in ALL if one.name == name], Options(n=N)) if one.certifier == name]
+    assert len(trials) == 2
+    return trials
 
 
 def hits(level: int, noise: np.ndarray) -> np.ndarray:

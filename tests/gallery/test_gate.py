@@ -58,7 +58,9 @@ def test_standard_is_false(dtype: str) -> None:
 def test_ours_certifies_the_network() -> None:
     """False alarm: the network's class has p ≥ 0.85 at a and at a′, so that another one wins with odds below 1e-20."""
     assert binom.cdf(N // 2, N, 0.85) < 1e-20
-    for trial in gate.run([Ours()], Options(n=N)):
+    found = list(gate.run([Ours()], Options(n=N)))
+    assert len(found) == gate.SHOWN
+    for trial in found:
         assert trial.finding is Finding.HOLDS
         assert f"takes for {int(np.argmax(trial.counts[0]))};" in trial.note
 

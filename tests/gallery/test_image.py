@@ -37,7 +37,9 @@ def test_false_for_certifiers_that_add_floats(certifier: Certifier) -> None:
 @pytest.mark.parametrize("certifier", [Ours(), GuardBand()], ids=lambda c: c.name)
 def test_on_the_grid_nothing_is_known(certifier: Certifier) -> None:
     """On the grid G_a is 1 with probability below 1e-9 even at a: both points are class 0, and nothing is false."""
-    for trial in image.run([certifier], Options(N)):
+    found = list(image.run([certifier], Options(N)))
+    assert len(found) == 1 + image.OTHERS
+    for trial in found:
         assert trial.finding is Finding.HOLDS
         assert all(counts[1] == 0 for counts in trial.counts)
 

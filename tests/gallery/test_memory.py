@@ -174,7 +174,8 @@ def test_false_in_both_forms_for_certifiers_that_add_floats(certifier: Certifier
 @pytest.mark.parametrize("certifier", [Ours(), GuardBand()], ids=lambda c: c.name)
 def test_on_the_grid_nothing_is_known(certifier: Certifier, crops: Path) -> None:
     """With noise on the grid not one copy in 10⁶ of any point is a hit: class 0 at both, and nothing false."""
-    for trial in memory.run([certifier], Options(N, crops)):
+    by_numpy, by_layers = memory.run([certifier], Options(N, crops))
+    for trial in (by_numpy, by_layers):
         assert trial.finding is Finding.HOLDS
         assert trial.counts[0][1] < 10
 

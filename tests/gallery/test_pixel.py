@@ -26,7 +26,9 @@ def crops(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trials(certifier: Certifier, data: Path) -> list[Trial]:
-    return list(pixel.run([certifier], Options(N, data)))
+    found = list(pixel.run([certifier], Options(N, data)))
+    assert len(found) == pixel.IMAGES
+    return found
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

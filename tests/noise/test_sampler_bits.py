@@ -256,7 +256,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     fork = multiprocessing.get_context("fork")
     child = fork.Process(target=lambda: os._exit(int((sampler.noise(*few).levels == expected).all())), daemon=True)
     child.start()
-    child.join(30)
+    child.join(120)
     code = child.exitcode
     child.kill()
     assert code == 1

@@ -240,13 +240,15 @@ def test_what_is_promised_as_checked_is_checked_there() -> None:
         Muster.of(FakeCrew(), recipe(batch_mean), inputs(), small())
 
 
-@pytest.mark.parametrize(("kind", "message"), [(HangsOnce, "no answer within 2 seconds"), (DiesOnce, "died")])
+@pytest.mark.parametrize(
+    ("kind", "timeout", "message"), [(HangsOnce, 0.2, "no answer within 2 seconds"), (DiesOnce, 60.0, "died")]
+)
 def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
-    kind: type[Once], message: str, tmp_path: Path
+    kind: type[Once], timeout: float, message: str, tmp_path: Path
 ) -> None:
     build = SmootherRecipe.of(kind(tmp_path, 1), "0.5", batch_size=10, threads=1)
     with pytest.raises(ValueError, match=rf'{message}.* while the model\'s rows were checked.*"assumed"'):
-        Muster.of(Processes(1), build, inputs(), small(), timeout=0.2)
+        Muster.of(Processes(1), build, inputs(), small(), timeout=timeout)
 
 
 def test_the_seed_stays_at_home() -> None:

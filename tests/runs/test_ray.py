@@ -65,6 +65,7 @@ def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
         with open_store(tmp_path / "far.db", run) as store:
             issued = list(certify_into(store, run, remove_it, engine=muster.engine(run)))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
+    cluster.add_node(**SMALL)  # for the tests that come after, whichever they are
     assert removed
     assert removed[0] < COUNT
     assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Meeting(tmp_path, 0)))
@@ -81,14 +82,15 @@ def test_a_cluster_without_room(cluster: Any) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with (
-        pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
-        RayCrew(Need(), 1, address),
-    ):
-        pass
+    """At a port that is taken, so that nobody else listens there, and where nobody does."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
+            RayCrew(Need(), 1, address),
+        ):
+            pass
 
 
 def test_what_answers_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
