@@ -186,7 +186,7 @@ def standard_terms(smoothing: Smoothing, images: Inputs, chosen: Settings) -> di
         "model": identity.digest,
         "precision": identity.precision,
         "device": identity.device,
-        "flags": " ".join(f"{name}={value}" for name, value in sorted(identity.flags.items())),
+        "flags": identity.flags_text,
         "inputs": images.digest(),
         "input count": len(images.levels),
     }

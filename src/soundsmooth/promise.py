@@ -123,8 +123,6 @@ def secret(seed: str | bytes | None = None, nonce: str | bytes | None = None) ->
     A seed is 32 bytes, 64 hexadecimal digits, or any text, which is hashed; by default it comes from the operating
     system. A nonce has 32 bytes, and is refused without a seed: it must be drawn after the seed was committed to.
     """
-    if nonce is not None and not nonce:  # without it the key would be another one, and nobody would notice in time
-        raise ValueError("the nonce is empty: give the 64 hexadecimal digits that the verifier drew, or leave it out")
     if nonce and seed is None:
         raise ValueError("a nonce goes with the seed that was committed to before it was drawn: give the seed as well")
     return Secret(_seed(seed), _nonce(nonce))
@@ -141,8 +139,10 @@ def _seed(seed: str | bytes | None) -> bytes:
 
 
 def _nonce(nonce: str | bytes | None) -> bytes:
-    if not nonce:
+    if nonce is None:
         return b""
+    if not nonce:  # without it the key would be another one, and nobody would notice in time
+        raise ValueError("the nonce is empty: give the 64 hexadecimal digits that the verifier drew, or leave it out")
     if isinstance(nonce, str):
         nonce = _hexadecimal(nonce) or b""
     return _exactly_32(nonce, "the nonce (64 hexadecimal digits)")
@@ -150,8 +150,13 @@ def _nonce(nonce: str | bytes | None) -> bytes:
 
 def _hexadecimal(text: str) -> bytes | None:
     """The 32 bytes of 64 hexadecimal digits, or None for any other text."""
-    digits = text.strip()
-    return bytes.fromhex(digits) if len(digits) == 64 and set(digits) <= set("0123456789abcdefABCDEF") else None
+    digits = text.strip().lower()
+    return bytes.fromhex(digits) if is_digest(digits) else None
+
+
+def is_digest(text: object) -> bool:
+    """32 bytes in hexadecimal, as digests, seeds and nonces are written: in lower case."""
+    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def _exactly_32(value: bytes, name: str) -> bytes:

@@ -13,7 +13,7 @@ from rich.table import Table
 from ..certificate import Certificate, truncated
 from ..models.protocol import first_line, rows_again
 from ..noise import Law
-from ..promise import Inputs, Promise, Secret, secret
+from ..promise import Inputs, Promise, Secret, is_digest, secret
 from ..report import (
     average_certified_radius,
     certified_accuracy,
@@ -99,7 +99,7 @@ def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:
     if expected is None:
         return
     noted = expected.strip().lower()
-    if len(noted) != 64 or not set(noted) <= set("0123456789abcdef"):
+    if not is_digest(noted):
         raise ValueError(f"the commitment must be 64 hexadecimal digits, not {expected!r}")
     promise = made()
     if promise.commitment != noted:

@@ -1,5 +1,12 @@
 """Texts of others on our screen."""
 
+from rich.console import Console
+
+
+def say(console: Console, text: str) -> None:
+    """A line as it is: nothing in it is markup, a number to be coloured, or a command to the terminal."""
+    console.print(shown(text), highlight=False, soft_wrap=True, markup=False)
+
 
 def shown(text: str) -> str:
     """A text that comes from a file or a model, on one line; control characters are spelled out and not obeyed.

@@ -24,7 +24,7 @@ from ..settings import Settings
 from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
 from .elsewhere import muster, votes_elsewhere
 from .options import Choices
-from .plain import shown
+from .plain import say, shown
 from .shared import inputs, progress_bar, smoother
 
 #: Some images failed: the others are certified, and the run can be continued.
@@ -59,7 +59,8 @@ def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) ->
             with closing(issued):
                 _certify(issued, store, bar)
         show_summary(bar.console, store)
-        _say(bar.console, f"\nkept in {path}")
+        bar.console.print()
+        say(bar.console, f"kept in {path}")
         if store.progress().failed:
             raise typer.Exit(SOME_FAILED)
 
@@ -104,14 +105,14 @@ def _certify(issued: Iterator[Certificate | Failure], store: Store, bar: Bar) ->
     except KeyboardInterrupt:
         bar.stop()
         done = store.progress()
-        _say(bar.console, f"stopped: {done.finished} of {done.images} images are finished; the same command continues")
+        say(bar.console, f"stopped: {done.finished} of {done.images} images are finished; the same command continues")
         raise typer.Exit(130) from None
 
 
 def _show_before(console: Console, store: Store) -> None:
     before = store.progress()
     if before.finished or store.copies_voted():
-        _say(console, f"continued: {before.finished} of {before.images} images are finished")
+        say(console, f"continued: {before.finished} of {before.images} images are finished")
 
 
 def _show_failure(console: Console, failure: Failure) -> None:
@@ -125,21 +126,21 @@ def show_run(path: Path) -> None:
     console = Console()
     with Store.read(path) as store:
         for name, value in store.terms.promise.values.items():
-            _say(console, f"{name + ':':<15}{value}")
+            say(console, f"{name + ':':<15}{value}")
         show_summary(console, store)
 
 
 def show_summary(console: Console, store: Store) -> None:
     done = store.progress()
     console.print()
-    _say(console, _state(done))
+    say(console, _state(done))
     _show_troubles(console, store, done)
     settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
     if labelled(store) and done.finished:
         _show_accuracy(console, store, radii_that_occur(sigma, settings))
     first = next(store.certificates(), None)
     if first is None:
-        _say(console, f"Commitment {store.terms.promise.commitment}")
+        say(console, f"Commitment {store.terms.promise.commitment}")
     else:
         show_claim(console, first, settings.alpha, done.finished)
 
@@ -154,14 +155,14 @@ def _state(done: Progress) -> str:
 def _show_troubles(console: Console, store: Store, done: Progress) -> None:
     if done.failed:
         first = next(store.failures())
-        _say(
+        say(
             console,
             f"A failed image is a wrong answer; the same command tries again, on the same noise. The first is image "
-            f"{first.index}, after {first.attempts} attempts: {shown(first.error)}",
+            f"{first.index}, after {first.attempts} attempts: {first.error}",
         )
     if done.findings:
         number, text = next(store.findings())
-        _say(console, f"{done.findings} findings. The first is about image {number}: {shown(text)}")
+        say(console, f"{done.findings} findings. The first is about image {number}: {text}")
 
 
 def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> None:
@@ -172,9 +173,9 @@ def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> Non
         table.add_row(decimal_below(radius, 2), decimal_below(share))
     console.print()
     console.print(table)
-    _say(console, f"average certified radius {decimal_below(average_certified_radius(store))}")
+    say(console, f"average certified radius {decimal_below(average_certified_radius(store))}")
     if store.progress().open:
-        _say(console, "Images that are still to do count as wrong answers.")
+        say(console, "Images that are still to do count as wrong answers.")
 
 
 def export_run(path: Path, to: Path) -> None:
@@ -182,8 +183,4 @@ def export_run(path: Path, to: Path) -> None:
     with Store.read(path) as store:
         count, done = export(store, to), store.progress()
     left = f"; {done.open} images are still to do" if done.open else ""
-    _say(Console(), f"{count} of {done.images} images written to {to}{left}")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    say(Console(), f"{count} of {done.images} images written to {to}{left}")

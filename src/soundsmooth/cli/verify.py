@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -23,7 +24,7 @@ from ..runs.engine import Smoothing
 from ..verify import Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
-from .plain import shown
+from .plain import say, shown
 from .shared import progress_bar
 
 REFUTED = 1
@@ -49,17 +50,13 @@ def run_verify(
     given = Given(model, data, replay, probability(beta, "beta"), other_machine)
     aside, bar = Console(stderr=True, soft_wrap=True, highlight=False), progress_bar()
     with bar:
-        result = verify(target, noted, given, aside.print if as_json else _say_on(bar), _progress(bar))
+        result = verify(target, noted, given, aside.print if as_json else partial(say, bar.console), _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
         show(Console(), result)
     if result.refuted:
         raise typer.Exit(REFUTED)
-
-
-def _say_on(bar: Bar) -> Callable[[str], None]:
-    return lambda text: bar.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -126,17 +123,17 @@ def show(console: Console, result: Verification) -> None:
     if result.replay is not None:
         _show_replay(console, result.replay, result.key_bound)
     for note in result.notes:
-        _say(console, f"note: {note}")
+        say(console, f"note: {note}")
     _show_findings(console, result)
     console.print()
-    _say(console, meaning(result))
+    say(console, meaning(result))
 
 
 def _show_promise(console: Console, result: Verification) -> None:
     if result.promise is None:
         return
     of = result.promise.values
-    _say(
+    say(
         console,
         f"promised: {of['input count']} images, n0 = {of['n0']}, n = {of['n']}, alpha = {of['alpha']}, sigma = "
         f"{of['sigma']}, {of['bound']}, {of['noise']} noise, batches of {of['batch']}, {of['device']}, "
@@ -151,10 +148,10 @@ def _show_accuracy(console: Console, result: Verification) -> None:
         return
     console.print()
     shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in stated.items())
-    _say(console, f"certified accuracy as stated, of all {result.tally.promised} promised images: {shares}")
+    say(console, f"certified accuracy as stated, of all {result.tally.promised} promised images: {shares}")
     if result.replay is not None and confirmed and not result.refuted:
         shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in confirmed.items())
-        _say(console, f"confirmed for the set (error beta = {decimal_above(result.replay.beta)}): {shares}")
+        say(console, f"confirmed for the set (error beta = {decimal_above(result.replay.beta)}): {shares}")
 
 
 def _short(radius: Fraction) -> str:
@@ -177,22 +174,22 @@ def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
         )  # fmt: skip
     console.print(table)
     if len(found.statements) > SHOWN:
-        _say(console, f"… and {len(found.statements) - SHOWN} more certificates (--json)")
+        say(console, f"… and {len(found.statements) - SHOWN} more certificates (--json)")
     alpha, beta = decimal_above(found.statements[0].alone.error), decimal_above(found.beta)
     unless = "" if key_bound else ", if he did not choose the key"
-    _say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer{unless}.")
-    _say(
+    say(console, f"(i) radius from the replayed blocks alone, error {alpha}: needs no word of the issuer{unless}.")
+    say(
         console,
         f"(ii) from all blocks, less b = {found.escaped} of {found.blocks} that may have escaped and t = "
         f"{found.excess} hits of each other, error {alpha} + {beta}: against any issuer{unless}.",
     )
     if found.rows is None:
-        _say(
+        say(
             console,
             f"(iii) error {alpha}, only if the issuer was honest and had another machine, not against a forger.",
         )
     else:
-        _say(
+        say(
             console,
             f"All for rows alone: {found.rows} were voted again. (ii) and the set suppose that the votes of a block do "
             "not depend on which others were drawn. (iii) is not stated where independence is measured.",
@@ -206,7 +203,7 @@ def _show_findings(console: Console, result: Verification) -> None:
     for text in result.findings.texts[:SHOWN]:
         console.print(f"[red]wrong:[/] {escape(shown(text))}", highlight=False, soft_wrap=True)
     if result.findings.count > SHOWN:
-        _say(console, f"… and {result.findings.count - SHOWN} more")
+        say(console, f"… and {result.findings.count - SHOWN} more")
 
 
 def meaning(result: Verification) -> str:
@@ -254,7 +251,3 @@ def _key(bound: bool) -> str:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
     without = "without --commitment and --nonce nothing is claimed against one who tried many"
     return f"The issuer may have chosen the key: {without}."
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(shown(text), highlight=False, soft_wrap=True, markup=False)

@@ -46,11 +46,11 @@ def paper_numbers(n: int = 1_000_000) -> Iterator[Number]:
 
 
 def _listing1(n: int) -> Iterator[Number]:
-    shares = {dtype: _share(dtype, 0, n) for dtype in ("float16", "float32", "float64")}
+    shares = {dtype: _hits(dtype, 0, n) / n for dtype in ("float16", "float32", "float64")}
     found = ", ".join(f"{share:.3f} ({dtype})" for dtype, share in shares.items())
     near = all(abs(share - 0.46) < 0.015 for share in shares.values())
     yield Number("Listing 1", "share of hits at 0", "0.46", found, _judged(near))
-    at_a = {dtype: _share(dtype, 210, n) for dtype in shares}
+    at_a = {dtype: _hits(dtype, 210, n) / n for dtype in shares}
     kept = ", ".join(f"{share:.6f} ({dtype})" for dtype, share in at_a.items())
     yield Number("Listing 1", "share of hits at 210/255", "1.0", kept, _judged(min(at_a.values()) > 0.9999))
     hoeffding = radius_below(hoeffding_below(N, N, ALPHA), HALF)
@@ -83,17 +83,16 @@ def _listing1(n: int) -> Iterator[Number]:
     )
 
 
-def _share(dtype: str, level: int, n: int) -> float:
-    """The share of class 1 among n float copies of a level, for f of Listing 1."""
+def _hits(dtype: str, level: int, n: int) -> int:
+    """The votes for class 1 among n float copies of a level, for f of Listing 1."""
     kind = np.dtype(dtype)
     smooth = UnsoundStandard(reachable_from(210)(kind), 2, HALF, dtype=dtype)
-    counts = smooth.sample_under_noise(values(np.full(1, level), kind), n, 100_000)
-    return float(counts[1] / n)
+    return int(smooth.sample_under_noise(values(np.full(1, level), kind), n, 100_000)[1])
 
 
 def _standard_radius(dtype: str, level: int) -> float:
     """The radius by Clopper–Pearson for class 1 at a level, of the same f."""
-    return radius_below(clopper_pearson_below(round(_share(dtype, level, N) * N), N, ALPHA), HALF)
+    return radius_below(clopper_pearson_below(_hits(dtype, level, N), N, ALPHA), HALF)
 
 
 def _grid_radius(dtype: str) -> float:

@@ -47,6 +47,11 @@ class Identity:
     independence: str = "assumed"
     """How it is known that rows of a batch do not see each other and calls leave no trace."""
 
+    @property
+    def flags_text(self) -> str:
+        """The flags as a promise writes them."""
+        return " ".join(f"{name}={value}" for name, value in sorted(self.flags.items())) or "none"
+
 
 class Model(Protocol):
     """A base classifier F. It must be one fixed function of each row, or draw fresh randomness per row."""

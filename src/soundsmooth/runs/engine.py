@@ -171,7 +171,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "batch": str(smoothing.batch_for(inputs.shape, settings.n)),
             "precision": identity.precision,
             "device": identity.device,
-            "flags": _words(f"{name}={value}" for name, value in sorted(identity.flags.items())) or "none",
+            "flags": identity.flags_text,
             "independence": identity.independence,
             "seed": secret.digest,
         }

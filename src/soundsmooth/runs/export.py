@@ -78,13 +78,12 @@ def _cells(
     record: Certificate | Failure, below: Callable[[float], Any] = float, above: Callable[[float], Any] = float
 ) -> tuple[Any, ...]:
     """A row of `COLUMNS`; None where there is nothing to say."""
+    correct = None if record.truth is None else isinstance(record, Certificate) and record.correct
     if isinstance(record, Failure):
-        correct = None if record.truth is None else False
         return record.index, record.truth, None, below(0.0), below(0.0), None, correct, "failed", None
     p_upper = None if record.p_upper is None else above(record.p_upper)
     status = "abstained" if record.abstained else "certified"
     bounds = below(record.radius), below(record.p_lower), p_upper
-    correct = None if record.truth is None else record.correct
     return record.index, record.truth, record.label, *bounds, correct, status, record.seconds
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..audit import terms as arithmetic_terms
-from ..promise import Promise, Secret
+from ..promise import Promise, Secret, is_digest
 from ..runs.blocks import VoteBlock, vote_blocks
 from ..runs.database import Database
 from ..runs.store import SCHEMA, Terms
 from ..settings import settings
-from .key import is_digest
 
 NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
 #: An image with more blocks would be a run that nobody can store.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..models.protocol import KINDS
-from ..promise import SPEC, Promise
+from ..promise import SPEC, Promise, is_digest
 from .findings import Check
 
 
@@ -27,11 +27,6 @@ class Noted:
     def fixed(self) -> str | None:
         """The commitment that was noted, as such or as the promise that it is the hash of."""
         return self.commitment or (None if self.promise is None else self.promise.commitment)
-
-
-def is_digest(text: object) -> bool:
-    """32 bytes in hexadecimal."""
-    return isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
 def key_checks(promise: Promise, commitment: str, seed: str, nonce: str, noted: Noted) -> Iterator[Check]:

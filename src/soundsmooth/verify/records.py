@@ -7,9 +7,9 @@ from typing import Any
 
 from ..audit import check_record
 from ..certificate import FORMAT, Certificate, checksum, read_json
-from ..promise import Promise
+from ..promise import Promise, is_digest
 from .findings import Check, Findings
-from .key import Noted, is_digest, key_checks
+from .key import Noted, key_checks
 from .tally import Tally
 
 #: A line that is longer is no certificate.
