@@ -205,8 +205,7 @@ def standard_rows(smoothing: Smoothing, images: Inputs, chosen: Settings, done: 
         smooth = UnsoundStandard(
             _scores(model), CLASSES, smoothing.law.sigma, backend="torch", device=device, seed=seed
         )
-        with torch.inference_mode():
-            found = smooth.certify(IMAGES.values(level), chosen.n0, chosen.n, chosen.alpha, batch, chosen.bound)
+        found = smooth.certify(IMAGES.values(level), chosen.n0, chosen.n, chosen.alpha, batch, chosen.bound)
         yield {
             "index": index,
             "truth": truth,
@@ -223,11 +222,17 @@ def standard_rows(smoothing: Smoothing, images: Inputs, chosen: Settings, done: 
 def _scores(model: TorchModel) -> Callable[[torch.Tensor], torch.Tensor]:
     """The model's forward pass, on a batch of float32 that is cast and laid out as the model wants it."""
     place = model.place
-    if place is None:
-        return model.forward
-    layout = torch.channels_last if place.channels_last else torch.contiguous_format
-    precision: torch.dtype = getattr(torch, place.precision)
-    return lambda batch: model.forward(batch.to(precision).contiguous(memory_format=layout))
+    channels_last = place is not None and place.channels_last
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    precision: torch.dtype = torch.float32 if place is None else getattr(torch, place.precision)
+
+    def scores(batch: torch.Tensor) -> torch.Tensor:
+        cast = batch.to(precision).contiguous(memory_format=layout)  # as the library does: before inference mode
+        with torch.inference_mode():
+            found: torch.Tensor = model.forward(cast)
+            return found
+
+    return scores
 
 
 def _begin(path: Path, terms: dict[str, Any]) -> set[int]:

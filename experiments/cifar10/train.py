@@ -43,6 +43,8 @@ class Recipe:
     """Noisy copies of an image in a step."""
     consistency: float
     """The weight of the loss that draws the copies' predictions together."""
+    entropy: float = 0.5
+    """The weight of the entropy of the mean prediction, which the consistency loss alone would raise."""
     rows: int = 2048
     """Noisy copies in a step, all images together; a GPU waits for Python with fewer."""
     rate: float = 0.5
@@ -52,16 +54,18 @@ class Recipe:
     seed: int = 0
 
 
-#: Entropy of the mean prediction, which the consistency loss alone would raise.
-ENTROPY = 0.5
 #: The running mean forgets a step within about so many.
 MEMORY = 100
 
+#: The rounds of a training; each begins from the weights of the one before.
 RECIPES = {
-    "0.12": Recipe(0.12, epochs=64, copies=1, consistency=0, rows=1024, decay=5e-4),
-    "0.25": Recipe(0.25, epochs=42, copies=2, consistency=3),
-    "0.50": Recipe(0.5, epochs=42, copies=2, consistency=3),
-    "1.00": Recipe(1.0, epochs=42, copies=2, consistency=3),
+    "0.12": [Recipe(0.12, epochs=64, copies=1, consistency=0, rows=1024, decay=5e-4)],
+    "0.25": [Recipe(0.25, epochs=42, copies=2, consistency=3)],
+    "0.50": [Recipe(0.5, epochs=42, copies=2, consistency=3)],
+    "1.00": [
+        Recipe(1.0, epochs=42, copies=2, consistency=3),
+        Recipe(1.0, epochs=40, copies=2, consistency=3, rows=1024, rate=0.2, seed=1),
+    ],
 }
 
 
@@ -70,17 +74,15 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True  # what it chooses by itself for 16 channels is slow
     images, labels = load(options.data / "train.npz", options.device)
     for sigma in options.sigma:
-        recipe = RECIPES[sigma]
         started = time.perf_counter()
         target = weights_file(sigma, options.out)
-        kept = (options.keep or options.out) / f"{target.stem}.part"
+        kept = (options.keep or options.out) / target.name
         for folder in (target.parent, kept.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        module = train(recipe, images, labels, options.precision, partial(print, flush=True), kept)
+        last = train_all(RECIPES[sigma], images, labels, options.precision, partial(print, flush=True), kept)
+        last.replace(target)
+        accuracy = noisy_accuracy(network(target), *load(options.data / "test.npz", options.device), float(sigma))
         seconds = time.perf_counter() - started
-        write_safetensors(target, module, {"sigma": sigma, "recipe": repr(recipe)})
-        kept.unlink()
-        accuracy = noisy_accuracy(network(target), *load(options.data / "test.npz", options.device), recipe.sigma)
         print(f"σ = {sigma}: {target.name}, accuracy under noise {accuracy:.4f}, {seconds:.0f} s", flush=True)
 
 
@@ -101,6 +103,22 @@ def load(path: Path, device: str) -> tuple[Tensor, Tensor]:
         return torch.from_numpy(held["x"]).to(device), torch.from_numpy(held["y"].astype(np.int64)).to(device)
 
 
+def train_all(
+    rounds: list[Recipe], images: Tensor, labels: Tensor, precision: str, say: Callable[[str], object], kept: Path
+) -> Path:
+    """The weights of the last round, in a file beside `kept`, as are those of each round before."""
+    first: Path | None = None
+    for number, recipe in enumerate(rounds, start=1):
+        done, part = (kept.with_suffix(f".{number}.{word}") for word in ("safetensors", "part"))
+        if not done.exists():
+            module = train(recipe, images, labels, precision, say, part, first)
+            write_safetensors(done, module, {"sigma": str(recipe.sigma), "rounds": repr(rounds[:number])})
+            part.unlink()
+        first = done
+    assert first is not None
+    return first
+
+
 def train(
     recipe: Recipe,
     images: Tensor,
@@ -108,9 +126,12 @@ def train(
     precision: str,
     say: Callable[[str], object] = lambda _: None,
     kept: Path | None = None,
+    first: Path | None = None,
 ) -> nn.Module:
-    """The running mean of the weights at the end of the training, which goes on from where it was `kept`."""
-    training = Training(recipe, images, labels, precision)
+    """The running mean of the weights at the end of a training, which begins from the weights that were there `first`,
+    or from random ones, and goes on from where it was `kept`.
+    """
+    training = Training(recipe, images, labels, precision, first)
     if kept is not None and kept.exists():
         training.restore(torch.load(kept, map_location=images.device, weights_only=True))
     while training.epochs < recipe.epochs:
@@ -127,12 +148,15 @@ def train(
 class Training:
     """A network on its way."""
 
-    def __init__(self, recipe: Recipe, images: Tensor, labels: Tensor, precision: str) -> None:
+    def __init__(
+        self, recipe: Recipe, images: Tensor, labels: Tensor, precision: str, first: Path | None = None
+    ) -> None:
         torch.manual_seed(recipe.seed)
         self._recipe, self._labels, self._device = recipe, labels, images.device
         self._padded = functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
         self._precision = precision
-        self._module = resnet110().to(images.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        module = resnet110().train() if first is None else network(first).train()
+        self._module = module.to(images.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.mean = RunningMean(self._module)
         self._optimizer = descent(self._module, recipe)
         self._scaler = torch.amp.GradScaler(images.device.type, enabled=precision == "float16")
@@ -260,7 +284,7 @@ def loss(scores: Tensor, labels: Tensor, recipe: Recipe) -> Tensor:
         mean = logs.exp().mean(dim=0).clamp(min=1e-8)
         apart = (mean * (mean.log() - logs)).sum(dim=2).mean()
         entropy = -(mean * mean.log()).sum(dim=1).mean()
-        value = value + recipe.consistency * apart + ENTROPY * entropy
+        value = value + recipe.consistency * apart + recipe.entropy * entropy
     return value
 
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -27,6 +28,7 @@ from soundsmooth.bench.networks import resnet110
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.grid import IMAGES
 from soundsmooth.models import model_of
+from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import run_of
@@ -161,6 +163,16 @@ def test_a_standard_row_follows_from_its_seed(asked: argparse.Namespace) -> None
     assert (found.label, found.radius, found.counts, found.selection) == tuple(
         row[name] for name in ("label", "radius", "estimation", "selection")
     )
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="torch.compile on a CPU needs a C++ compiler")
+def test_both_procedures_run_what_was_compiled_once() -> None:
+    torch.manual_seed(0)
+    model = TorchModel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3)), compilation="torch-compile")
+    values = torch.randn(8, 1, 2, 2)
+    voted = torch.as_tensor(model.vote(values.numpy()).labels)
+    with torch.no_grad():  # as the standard procedure calls it
+        assert torch.equal(certify._scores(model)(values).argmax(1), voted)
 
 
 def test_a_line_that_was_cut_short_is_made_again(asked: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import torch
 import train
 from torch import nn
 
-RECIPE = replace(train.RECIPES["0.25"], epochs=4, rows=16)
+RECIPE = replace(train.RECIPES["0.25"][0], epochs=4, rows=16)
 
 
 def test_augmented_images_are_cuts_of_the_padded_ones() -> None:
@@ -59,7 +59,7 @@ def test_copies_that_agree_cost_only_their_entropy() -> None:
     p = same[:2].softmax(1)
     entropy = float(-(p * p.log()).sum(1).mean())
     assert float(train.loss(same, labels, RECIPE)) == pytest.approx(
-        float(train.loss(same, labels, plain)) + train.ENTROPY * entropy, rel=1e-5
+        float(train.loss(same, labels, plain)) + RECIPE.entropy * entropy, rel=1e-5
     )
     assert float(train.loss(apart, labels, RECIPE) - train.loss(apart, labels, plain)) > 1
 
@@ -116,6 +116,31 @@ def test_an_interrupted_training_goes_on_as_if_nothing_had_happened(tmp_path: Pa
     found = train.train(short, images, labels, "float32", said.append, kept).state_dict()
     assert len(said) == 1
     assert all(torch.equal(tensor, found[name]) for name, tensor in whole.items())
+
+
+def test_a_round_begins_from_the_weights_of_the_one_before(tmp_path: Path) -> None:
+    """Interrupted in the second round, it does not train the first one again; a step of no size changes no weight."""
+    torch.manual_seed(0)
+    images, labels = torch.randint(0, 256, (8, 32, 32, 3), dtype=torch.uint8), torch.arange(8)
+    short = replace(RECIPE, epochs=1, rows=8)
+    rounds = [short, replace(short, rate=0.0, seed=1)]
+    said: list[str] = []
+
+    def stop(words: str) -> None:
+        said.append(words)
+        if len(said) == 2:
+            raise KeyboardInterrupt
+
+    kept = tmp_path / "weights.safetensors"
+    with pytest.raises(KeyboardInterrupt):
+        train.train_all(rounds, images, labels, "float32", stop, kept)
+    last = train.train_all(rounds, images, labels, "float32", said.append, kept)
+    assert len(said) == 3
+    before, after = (
+        dict(networks.network(path).named_parameters()) for path in (kept.with_suffix(".1.safetensors"), last)
+    )
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not any(path.suffix == ".part" for path in tmp_path.iterdir())
 
 
 def test_the_running_mean_runs() -> None:

@@ -231,6 +231,28 @@ def test_an_input_that_never_fits() -> None:
         model.largest_batch((1, 2, 2), 1000)
 
 
+@pytest.mark.parametrize("given", ["numpy", "tensor", "trial"])
+def test_all_batches_are_tensors_of_one_kind(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors made in inference mode are another kind, for which a compiler would compile again."""
+    seen = []
+    model = TorchModel(Net(), "cpu")
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    model.forward = lambda x: seen.append(x.is_inference()) or torch.zeros(len(x), 3)
+    if given == "trial":
+        assert model._fits((8, 1, 2, 2))
+    else:
+        model.vote(batch() if given == "numpy" else torch.from_numpy(batch()))
+    assert seen == [False]
+
+
+@needs_gpu
+@pytest.mark.usefixtures("fresh_compiler")
+def test_the_batch_that_was_tried_is_voted_on() -> None:
+    model = TorchModel(Net(), DEVICE, compilation="torch-compile")
+    assert model.largest_batch((1, 2, 2), 8) == 8
+    assert labels(model) == labels(TorchModel(Net(), DEVICE))
+
+
 @needs_gpu
 def test_the_largest_batch_on_a_gpu() -> None:
     """As wanted if it fits; a batch beyond all memory is cut, and what was found fits."""

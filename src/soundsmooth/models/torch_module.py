@@ -179,8 +179,8 @@ class TorchModel:
     def vote(self, values: Any) -> Votes:
         torch = self._torch
         self._check_eval()
+        batch = self._batch(values)  # not in inference mode: compiled code takes one kind of tensor only
         with torch.inference_mode():
-            batch = self._batch(values)
             scores = self._run(batch)
             if not isinstance(scores, torch.Tensor):
                 raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
@@ -202,12 +202,12 @@ class TorchModel:
     def _fits(self, shape: tuple[int, ...]) -> bool:
         torch = self._torch
         try:
+            layout = torch.channels_last if self._channels_last and len(shape) == 4 else torch.contiguous_format
+            batches = [
+                torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
+                for _ in range(2)
+            ]
             with torch.inference_mode():
-                layout = torch.channels_last if self._channels_last and len(shape) == 4 else torch.contiguous_format
-                batches = [
-                    torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
-                    for _ in range(2)
-                ]
                 self.forward(batches[0])
                 torch.cuda.synchronize(self._device)
                 return True
