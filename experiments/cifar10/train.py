@@ -15,6 +15,7 @@ command goes on where a training was interrupted.
 import argparse
 import copy
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -79,8 +80,10 @@ def main() -> None:
         kept = (options.keep or options.out) / target.name
         for folder in (target.parent, kept.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        last = train_all(RECIPES[sigma], images, labels, options.precision, partial(print, flush=True), kept)
-        last.replace(target)
+        *earlier, last = train_all(RECIPES[sigma], images, labels, options.precision, partial(print, flush=True), kept)
+        shutil.move(last, target)
+        for path in earlier:
+            path.unlink()
         accuracy = noisy_accuracy(network(target), *load(options.data / "test.npz", options.device), float(sigma))
         seconds = time.perf_counter() - started
         print(f"σ = {sigma}: {target.name}, accuracy under noise {accuracy:.4f}, {seconds:.0f} s", flush=True)
@@ -105,18 +108,17 @@ def load(path: Path, device: str) -> tuple[Tensor, Tensor]:
 
 def train_all(
     rounds: list[Recipe], images: Tensor, labels: Tensor, precision: str, say: Callable[[str], object], kept: Path
-) -> Path:
-    """The weights of the last round, in a file beside `kept`, as are those of each round before."""
-    first: Path | None = None
+) -> list[Path]:
+    """The weights of each round, in files beside `kept`; a round whose file is there is finished."""
+    finished: list[Path] = []
     for number, recipe in enumerate(rounds, start=1):
         done, part = (kept.with_suffix(f".{number}.{word}") for word in ("safetensors", "part"))
         if not done.exists():
-            module = train(recipe, images, labels, precision, say, part, first)
+            module = train(recipe, images, labels, precision, say, part, finished[-1] if finished else None)
             write_safetensors(done, module, {"sigma": str(recipe.sigma), "rounds": repr(rounds[:number])})
             part.unlink()
-        first = done
-    assert first is not None
-    return first
+        finished.append(done)
+    return finished
 
 
 def train(
