@@ -1,14 +1,15 @@
 """Certify CIFAR-10 images, sound and standard, with the same networks.
 
-    python experiments/cifar10/certify.py DATA.npz OUT --n 10000                 # every 20th image, all four σ
-    python experiments/cifar10/certify.py DATA.npz OUT --n 100000 --every 100
+    python experiments/cifar10/certify.py DATA.npz OUT --n 10000                              # every 20th image, all σ
+    python experiments/cifar10/certify.py DATA.npz OUT --n 100000 --spread 5 --first 100      # first every 5th of them
 
 For each σ and n, OUT holds a run of the library (`sound_sigma0.25_n10000.db`, votes left out) and the results of the
 paper's Algorithm 1 as the field runs it (`standard_sigma0.25_n10000.jsonl`: what it ran with, then a line for each
 image). The same command continues what is there; with `--seconds` it stops after the last image that fits, and ends
-with code 3 if something is left to do. On a GPU the networks run in bfloat16, channels last, else in float32.
-DATA.npz holds x (uint8, images × 32 × 32 × 3) and y. Needs torch, and of the package's dependencies NumPy,
-python-flint and cryptography.
+with code 3 if something is left to do. With `--spread 5` a run begins with every 5th image, so that a part of it is a
+fair part; without `--first` the same command goes on to all images. On a GPU the networks run in float16, channels
+last, else in float32. DATA.npz holds x (uint8, images × 32 × 32 × 3) and y. Needs torch, and of the package's
+dependencies NumPy, python-flint and cryptography.
 """
 
 import argparse
@@ -45,11 +46,15 @@ CLASSES = 10
 
 @dataclass
 class Clock:
-    """Says when to stop: before an image that may take longer than is left."""
+    """Says when to stop: before an image that may take longer than is left.
+
+    The first image of a run does not count as one that takes long: it waits for compilers.
+    """
 
     seconds: float = float("inf")
     now: Callable[[], float] = time.monotonic
     _longest: float = 0.0
+    _first: bool = True
     _start: float = field(init=False)
     _last: float = field(init=False)
 
@@ -58,12 +63,13 @@ class Clock:
 
     def begin(self) -> None:
         """What was done since the last image (loading, exporting) was not one."""
-        self._last = self.now()
+        self._last, self._first = self.now(), True
 
     def lap(self) -> None:
         """An image is finished."""
         now = self.now()
-        self._longest, self._last = max(self._longest, now - self._last), now
+        took = 0.0 if self._first else now - self._last
+        self._longest, self._last, self._first = max(self._longest, took), now, False
 
     @property
     def over(self) -> bool:
@@ -74,7 +80,7 @@ def main() -> None:
     asked = _arguments().parse_args()
     clock = Clock(asked.seconds)
     asked.out.mkdir(parents=True, exist_ok=True)
-    images = read_npz(asked.data, IMAGES, asked.layout, asked.every, asked.limit)
+    images = images_of(asked)
     left = sum(certify(asked, sigma, images, clock) for sigma in asked.sigma)
     print(f"{left} images are left to do; the same command continues" if left else "finished", flush=True)
     sys.exit(UNFINISHED if left else 0)
@@ -87,7 +93,8 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("out", type=Path)
     parser.add_argument("--n", type=int, required=True)
     parser.add_argument("--every", type=int, default=20)
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--spread", type=int, default=1, help="the order: first every so-manieth of the images")
+    parser.add_argument("--first", type=int, help="finish so many images of each run, in this order")
     parser.add_argument("--sigma", nargs="+", default=list(networks.SIGMAS))
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--batch", type=int, default=GPU_BATCH if gpu else CPU_BATCH)
@@ -100,19 +107,28 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def images_of(asked: argparse.Namespace) -> Inputs:
+    """The images, in the order in which they are certified."""
+    found = read_npz(asked.data, IMAGES, asked.layout, asked.every)
+    order = [place for first in range(asked.spread) for place in range(first, len(found.levels), asked.spread)]
+    return Inputs(*(tuple(each[place] for place in order) for each in (found.indices, found.levels, found.labels)))
+
+
 def certify(asked: argparse.Namespace, sigma: str, images: Inputs, clock: Clock) -> int:
     """Both procedures, with one and the same model; returns how many images are left to do."""
     chosen, name = settings(n0=100, n=asked.n), f"sigma{float(sigma):.2f}_n{asked.n}"
     paths = {"sound": asked.out / f"sound_{name}.db", "standard": asked.out / f"standard_{name}.jsonl"}
     procedures = {"sound": sound, "standard": standard}
-    left = {kind: len(images.levels) - _finished(path) for kind, path in paths.items() if asked.only in (None, kind)}
-    if not any(left.values()) or clock.over:
+    wanted = min(asked.first or len(images.levels), len(images.levels))
+    left = {kind: wanted - _finished(path) for kind, path in paths.items() if asked.only in (None, kind)}
+    left = {kind: count for kind, count in left.items() if count > 0}
+    if not left or clock.over:
         return sum(left.values())
     smoothing = smoothing_of(asked, sigma)
     smoothing.identity(images.shape)  # the module is exported now: both procedures run the same graph
-    for kind in (kind for kind, count in left.items() if count):
-        left[kind] = procedures[kind](paths[kind], smoothing, images, chosen, clock)
-        print(f"{paths[kind].name}: {left[kind]} of {len(images.levels)} images left", flush=True)
+    for kind in left:
+        left[kind] = wanted - procedures[kind](paths[kind], smoothing, images, chosen, clock, wanted)
+        print(f"{paths[kind].name}: {left[kind]} of {wanted} images left", flush=True)
     return sum(left.values())
 
 
@@ -126,7 +142,10 @@ def _finished(path: Path) -> int:
 
 
 def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
-    """On a GPU in bfloat16, channels last; elsewhere in float32."""
+    """On a GPU in float16, channels last; elsewhere in float32.
+
+    Not in bfloat16, which moves the levels of (0, 1) away from 0, as it does not move the sums of standard smoothing.
+    """
     module = networks.network(networks.weights_file(sigma, asked.weights))
     gpu = asked.device.startswith("cuda")
     return Smoother(
@@ -134,7 +153,7 @@ def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
         sigma,
         batch_size=asked.batch,
         device=asked.device,
-        dtype="bf16" if gpu else "float32",
+        dtype="fp16" if gpu else "float32",
         channels_last=gpu,
         compile=asked.compile,
         threads=asked.threads,
@@ -142,8 +161,10 @@ def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
     ).smoothing
 
 
-def sound(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock) -> int:
-    """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines."""
+def sound(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: int) -> int:
+    """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines.
+    Returns how many images are finished.
+    """
     begun = terms_at(path)
     run = run_of(smoothing, images, chosen, secret() if begun is None else begun.secret)
     with open_store(path, run, votes=False) as store:
@@ -152,13 +173,15 @@ def sound(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, cl
             with closing(certify_into(store, run)) as issued:
                 for _ in issued:
                     clock.lap()
-                    if clock.over:
+                    if clock.over or store.progress().finished >= wanted:
                         break
-        return len(images.levels) - store.progress().finished
+        return store.progress().finished
 
 
-def standard(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock) -> int:
-    """UNSOUND, for comparison only: Algorithm 1 with the same model, an image a line, each under a seed of its own."""
+def standard(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: int) -> int:
+    """UNSOUND, for comparison only: Algorithm 1 with the same model, an image a line, each under a seed of its own.
+    Returns how many images are finished.
+    """
     terms = standard_terms(smoothing, images, chosen)
     done = _begin(path, terms)
     clock.begin()
@@ -167,9 +190,9 @@ def standard(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings,
             file.write(json.dumps(row) + "\n")
         done.add(row["index"])
         clock.lap()
-        if clock.over:
+        if clock.over or len(done) >= wanted:
             break
-    return len(images.levels) - len(done)
+    return len(done)
 
 
 def standard_terms(smoothing: Smoothing, images: Inputs, chosen: Settings) -> dict[str, Any]:

@@ -52,12 +52,15 @@ def of_proposition(found: dict[str, Any]) -> str:
     return f"{table(['n', 'images', 'certifier', *COUNTS.values(), 'wrong votes'], body)}\n\n{note}"
 
 
+NORMS = {"linf": "ℓ∞", "l2 below": "ℓ2, at least", "l2 above": "ℓ2, at most"}
+
+
 def of_alternatives(found: dict[str, Any]) -> str:
     rows = found["networks"]
-    norms = ["linf", "l2 below", "l2 above"]
-    head = ["σ", *(f"10^, {name}, {kind}" for name in norms for kind in ("plain", "residual")), "margin", "slope"]
+    kinds = ("plain", "residual")
+    head = ["σ", *(f"{norm}, {kind}" for norm in NORMS.values() for kind in kinds), "margin", "slope"]
     products = [
-        [f"{row['sigma']}", *(power(row, name, kind) for name in norms for kind in ("plain", "residual")),
+        [f"{row['sigma']}", *(power(row, norm, kind) for norm in NORMS for kind in kinds),
          f"{row['margin'][1]:.3g}", f"{row['slope'][1]:.3g}"]
         for row in rows
     ]  # fmt: skip
@@ -66,11 +69,14 @@ def of_alternatives(found: dict[str, Any]) -> str:
         [f"{row['sigma']}", *(f"{each['width / margin'][1]:.1e} ({each['decided']})" for each in row["intervals"])]
         for row in rows
     ]
+    copies = rows[0]["copies"]
     return (
-        f"Products of the layers' operator norms, as powers of ten, and medians of margin and slope over "
-        f"{rows[0]['copies']} noisy copies:\n\n{table(head, products)}\n\n"
-        "One pass of interval arithmetic: the width of the logits' intervals over the margin (median), and in brackets "
-        f"how many copies are decided:\n\n{table(['σ', *boxes], widths)}"
+        "Decimal logarithms of the products of the layers' operator norms (*plain*: the trunk alone, without "
+        "shortcuts; *residual*: a bound of the network's Lipschitz constant), and medians over "
+        f"{copies} noisy copies of the vote's margin and of its slope, ‖∇ margin‖₁:\n\n{table(head, products)}\n\n"
+        "One pass of interval arithmetic for a box around a noisy copy: the width of the logits' intervals over the "
+        f"margin (median), and in brackets how many of the {copies} copies are decided:\n\n"
+        f"{table(['σ', *boxes], widths)}"
     )
 
 

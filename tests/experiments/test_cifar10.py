@@ -29,11 +29,11 @@ from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.grid import IMAGES
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.promise import Inputs
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import run_of
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.verify import Given, verify
 
 FOLDER = Path(certify.__file__).parent
 ALPHA = Fraction(1, 1000)
@@ -103,10 +103,6 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace
     return found
 
 
-def images_of(asked: argparse.Namespace) -> Inputs:
-    return read_npz(asked.data, IMAGES, asked.layout, asked.every, asked.limit)
-
-
 def ticking(laps: int) -> certify.Clock:
     """A clock that is over after so many images: nothing takes time but images, one second each."""
     counted = iter(range(1, 1000))
@@ -125,7 +121,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 def test_stopped_and_continued(asked: argparse.Namespace) -> None:
-    images = images_of(asked)
+    images = certify.images_of(asked)
     assert certify.certify(asked, "0.25", images, ticking(2)) == 4 + 6 - 1  # the last of the two begins one more
     left = certify.certify(asked, "0.25", images, certify.Clock())
     assert left == 0
@@ -139,12 +135,33 @@ def test_stopped_and_continued(asked: argparse.Namespace) -> None:
     assert certify.certify(asked, "0.25", images, certify.Clock()) == 0  # nothing is left, nothing is made again
 
 
+def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> None:
+    """The first ones in this order are every third one; the same run goes on to all of them."""
+    asked.spread, asked.first = 3, 2
+    images = certify.images_of(asked)
+    assert images.indices == (0, 6, 2, 8, 4, 10)
+    whole = read_npz(asked.data, IMAGES, asked.layout)
+    for index, levels, label in zip(images.indices, images.levels, images.labels, strict=True):
+        assert np.array_equal(levels, whole.levels[index])
+        assert label == whole.labels[index]
+    sound, standard = asked.out / "sound_sigma0.25_n200.db", asked.out / "standard_sigma0.25_n200.jsonl"
+    for first, indices in ((2, [0, 6]), (2, [0, 6]), (3, [0, 6, 2]), (None, list(images.indices))):
+        asked.first = first
+        assert certify.certify(asked, "0.25", images, certify.Clock()) == 0
+        with Store.read(sound) as store:
+            assert sorted(c.index for c in store.certificates()) == sorted(indices)
+        assert [row["index"] for row in rows_of(standard)] == indices
+    found = verify(sound, given=Given(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
+    assert not found.refuted
+    assert any(check.name == "data" and check.passed for check in found.checks)
+
+
 def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: argparse.Namespace) -> None:
-    images, smoothing = images_of(asked), certify.smoothing_of(asked, "0.25")
+    images, smoothing = certify.images_of(asked), certify.smoothing_of(asked, "0.25")
     chosen = certify.settings(n0=100, n=asked.n)
     path = asked.out / "sound.db"
-    certify.sound(path, smoothing, images, chosen, ticking(1))
-    certify.sound(path, smoothing, images, chosen, certify.Clock())
+    certify.sound(path, smoothing, images, chosen, ticking(1), 6)
+    certify.sound(path, smoothing, images, chosen, certify.Clock(), 6)
     terms = terms_at(path)
     assert terms is not None
     again = run_of(certify.smoothing_of(asked, "0.25"), images, chosen, terms.secret)
@@ -155,7 +172,7 @@ def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: a
 
 
 def test_a_standard_row_follows_from_its_seed(asked: argparse.Namespace) -> None:
-    images, smoothing = images_of(asked), certify.smoothing_of(asked, "0.25")
+    images, smoothing = certify.images_of(asked), certify.smoothing_of(asked, "0.25")
     smoothing.identity(images.shape)
     (row, *_) = certify.standard_rows(smoothing, images, certify.settings(n0=100, n=asked.n), set())
     smooth = certify.UnsoundStandard(smoothing.model.forward, 10, "0.25", backend="torch", seed=row["seed"])  # type: ignore[attr-defined]
@@ -177,7 +194,7 @@ def test_both_procedures_run_what_was_compiled_once() -> None:
 
 def test_a_line_that_was_cut_short_is_made_again(asked: argparse.Namespace) -> None:
     asked.only = "standard"
-    images, path = images_of(asked), asked.out / "standard_sigma0.25_n200.jsonl"
+    images, path = certify.images_of(asked), asked.out / "standard_sigma0.25_n200.jsonl"
     certify.certify(asked, "0.25", images, certify.Clock())
     whole = path.read_text()
     path.write_text(whole[:-30])
@@ -190,7 +207,7 @@ def test_a_line_that_was_cut_short_is_made_again(asked: argparse.Namespace) -> N
 
 
 def test_other_terms_are_refused(asked: argparse.Namespace) -> None:
-    images = images_of(asked)
+    images = certify.images_of(asked)
     certify.certify(asked, "0.25", images, ticking(1))
     asked.batch, asked.only = 100, "standard"
     with pytest.raises(ValueError, match="begun with other terms: batch"):
@@ -198,15 +215,15 @@ def test_other_terms_are_refused(asked: argparse.Namespace) -> None:
 
 
 def test_the_clock_stops_before_an_image_that_would_not_fit() -> None:
-    times = iter([0.0, 5.0, 7.0, 7.0, 8.0, 8.0, 10.0, 10.0])
-    clock = certify.Clock(seconds=12.0, now=lambda: next(times))
+    times = iter([0.0, 5.0, 15.0, 15.0, 16.0, 16.0, 18.0, 18.0])
+    clock = certify.Clock(seconds=20.0, now=lambda: next(times))
     clock.begin()  # at 5
-    clock.lap()  # at 7: an image took 2
-    assert not clock.over  # 7 + 3 < 12
-    clock.lap()  # at 8
+    clock.lap()  # at 15: the first image had to wait, and says nothing
     assert not clock.over
-    clock.lap()  # at 10
-    assert clock.over
+    clock.lap()  # at 16: an image took 1
+    assert not clock.over  # 16 + 1.5 < 20
+    clock.lap()  # at 18: an image took 2
+    assert clock.over  # 18 + 3 > 20
 
 
 def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argparse.Namespace, tmp_path: Path) -> None:
@@ -250,7 +267,7 @@ def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argpars
 
 
 def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path) -> None:
-    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     page, data = tmp_path / "page.md", tmp_path / "found.json"
     page.write_text("before\n<!-- cifar10 begin -->\nold\n<!-- cifar10 end -->\nafter\n")
     with pytest.raises(SystemExit) as end:
@@ -266,11 +283,27 @@ def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path
     assert run["cells"][1]["standard"] == hits
     assert f"| {hits / 6:.3f}"[:-1] in text
     assert run["commitment"] in text
+    (row,) = found["networks"]
+    assert row["certified"] == run["cells"][0]["sound"]
+    assert f"| 0.25 | 0.748, 0.429 | {table._network(row)} |" in text
+
+
+def test_a_sound_run_alone_is_counted_but_not_compared(asked: argparse.Namespace, tmp_path: Path) -> None:
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
+    asked.only = "sound"
+    certify.certify(asked, "0.5", certify.images_of(asked), certify.Clock())
+    page, data = tmp_path / "page.md", tmp_path / "found.json"
+    page.write_text("<!-- cifar10 begin --><!-- cifar10 end -->")
+    with pytest.raises(SystemExit):
+        table.main(asked.out, data, page)
+    found = json.loads(data.read_text())
+    assert [row["sigma"] for row in found["runs"]] == ["0.25"]
+    assert [(row["sigma"], row["images"]) for row in found["networks"]] == [("0.25", 6), ("0.50", 6)]
 
 
 def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) -> None:
     """Every vote of the standard run moved to the true class, which in the sound run gets about half of them."""
-    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path = asked.out / "standard_sigma0.25_n200.jsonl"
     head, rows = certify.read_standard(path)
     for row in rows:
@@ -285,11 +318,11 @@ def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) ->
     path.write_text("".join(json.dumps(each) + "\n" for each in (head, *rows)))
     found = table.summary([table.both(sound)])
     assert not found["families"]["votes"]["explained"]
-    assert "beyond noise" in table.tables(found)
+    assert "beyond noise" in table.tables({**found, "networks": [table.network(sound)]})
 
 
 def test_runs_of_different_tasks_are_not_compared(asked: argparse.Namespace) -> None:
-    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path, sound = asked.out / "standard_sigma0.25_n200.jsonl", asked.out / "sound_sigma0.25_n200.db"
     head, rows = certify.read_standard(path)
 
@@ -460,7 +493,7 @@ def test_holm() -> None:
 
 def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.CaptureFixture[str]) -> None:
     asked.only = "sound"
-    certify.certify(asked, "0.25", images_of(asked), certify.Clock())
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path = asked.out / "sound_sigma0.25_n200.db"
     asked.replay = "all"
     assert not replay.audit(path, asked)
@@ -475,7 +508,7 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
 
 def test_the_page_has_a_place_for_everything_that_is_written_into_it() -> None:
     page = (FOLDER.parents[1] / "docs" / "paper.md").read_text(encoding="utf-8")
-    for name in ("cifar10", "timing", "proposition", "alternatives", "positions"):
+    for name in ("cifar10", "timing", "precision", "proposition", "alternatives", "positions"):
         begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
         assert page.count(begin) == page.count(end) == 1
         assert page.index(begin) < page.index(end)

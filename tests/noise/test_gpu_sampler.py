@@ -65,7 +65,7 @@ def is_the_cpus(found: Noisy, bits: Keystream, a_law: Law, x: np.ndarray, first:
 # --- layouts, precisions, laws ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize(("shape", "channels_last"), LAYOUTS, ids=str)
 def test_every_layout_and_precision(shape: tuple[int, ...], precision: str, channels_last: bool) -> None:
     """Values and memory layout, from a first copy that begins in the middle of a block where the shape allows it."""
@@ -100,7 +100,7 @@ def test_images_at_every_sigma(sigma: str, shape: tuple[int, ...], precision: st
 def test_other_laws(a_law: Law, shape: tuple[int, ...]) -> None:
     """Clamped almost always, more bits in the guide, a grid with an offset, five levels, hardly any noise."""
     x = image(shape, a_law.grid.levels)
-    for precision in ("float32", "bfloat16"):
+    for precision in ("float32", "bfloat16", "float16"):
         is_the_cpus(gpu(a_law, precision).noisy(BITS, x, 3, 4), BITS, a_law, x, 3, 4)
 
 
