@@ -99,8 +99,9 @@ def tables(found: dict[str, Any]) -> str:
         f"{name} by {each['mean']:+.1e} on average and {each['largest']:.1e} at most"
         for name, each in found["levels"].items()
     )
+    images = found["networks"][0]["images"]
     return (
-        f"\nOf {found['copies']} noisy copies of each of {found['networks'][0]['images']} images: per mille of votes that "
+        f"\nOf {found['copies']} noisy copies of each of {images} images: per mille of votes that "
         "are not those on the sum in float32; in brackets by how much the share of the true class moves, per mille, on "
         f"average and for the image where it moves most:\n\n{table(head, body)}\n\n"
         f"The cast moves the levels 0 to 255: {errors}.\n"
