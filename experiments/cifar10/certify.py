@@ -31,6 +31,7 @@ from soundsmooth.grid import IMAGES
 from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs, secret
+from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import Smoothing, run_of
 from soundsmooth.runs.resume import certify_into, open_store
@@ -42,6 +43,8 @@ from soundsmooth.unsound import UnsoundStandard
 UNFINISHED = 3
 GPU_BATCH, CPU_BATCH = 1000, 100
 CLASSES = 10
+#: One process at a time works on a run here: another machine that was killed need not be waited for long.
+PACE = Pace(expiry=30)
 
 
 @dataclass
@@ -119,26 +122,28 @@ def certify(asked: argparse.Namespace, sigma: str, images: Inputs, clock: Clock)
     chosen, name = settings(n0=100, n=asked.n), f"sigma{float(sigma):.2f}_n{asked.n}"
     paths = {"sound": asked.out / f"sound_{name}.db", "standard": asked.out / f"standard_{name}.jsonl"}
     procedures = {"sound": sound, "standard": standard}
-    wanted = min(asked.first or len(images.levels), len(images.levels))
-    left = {kind: wanted - _finished(path) for kind, path in paths.items() if asked.only in (None, kind)}
-    left = {kind: count for kind, count in left.items() if count > 0}
+    wanted = frozenset(images.indices[: asked.first])
+    left = {kind: len(wanted - finished(path)) for kind, path in paths.items() if asked.only in (None, kind)}
+    left = {kind: count for kind, count in left.items() if count}
     if not left or clock.over:
         return sum(left.values())
     smoothing = smoothing_of(asked, sigma)
     smoothing.identity(images.shape)  # the module is exported now: both procedures run the same graph
     for kind in left:
-        left[kind] = wanted - procedures[kind](paths[kind], smoothing, images, chosen, clock, wanted)
-        print(f"{paths[kind].name}: {left[kind]} of {wanted} images left", flush=True)
+        procedures[kind](paths[kind], smoothing, images, chosen, clock, wanted)
+        left[kind] = len(wanted - finished(paths[kind]))
+        print(f"{paths[kind].name}: {left[kind]} of {len(wanted)} images left", flush=True)
     return sum(left.values())
 
 
-def _finished(path: Path) -> int:
-    if not path.exists():
-        return 0
+def finished(path: Path) -> set[int]:
+    """The numbers of the images that are certified in a file, or abstained on; none if nothing was begun."""
     if path.suffix == ".jsonl":
-        return len(read_standard(path)[1])
+        return {row["index"] for row in read_standard(path)[1]}
+    if terms_at(path) is None:
+        return set()
     with Store.read(path) as store:
-        return store.progress().finished
+        return {certificate.index for certificate in store.certificates()}
 
 
 def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
@@ -161,27 +166,28 @@ def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
     ).smoothing
 
 
-def sound(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: int) -> int:
-    """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines.
-    Returns how many images are finished.
-    """
+def sound(
+    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: frozenset[int]
+) -> None:
+    """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines."""
     begun = terms_at(path)
     run = run_of(smoothing, images, chosen, secret() if begun is None else begun.secret)
+    left = wanted - finished(path)
     with open_store(path, run, votes=False) as store:
         clock.begin()
         if not clock.over:
-            with closing(certify_into(store, run)) as issued:
-                for _ in issued:
+            with closing(certify_into(store, run, pace=PACE)) as issued:
+                for certificate in issued:
+                    left -= {certificate.index}
                     clock.lap()
-                    if clock.over or store.progress().finished >= wanted:
+                    if clock.over or not left:
                         break
-        return store.progress().finished
 
 
-def standard(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: int) -> int:
-    """UNSOUND, for comparison only: Algorithm 1 with the same model, an image a line, each under a seed of its own.
-    Returns how many images are finished.
-    """
+def standard(
+    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: frozenset[int]
+) -> None:
+    """UNSOUND, for comparison only: Algorithm 1 with the same model, an image a line, each under a seed of its own."""
     terms = standard_terms(smoothing, images, chosen)
     done = _begin(path, terms)
     clock.begin()
@@ -190,9 +196,8 @@ def standard(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings,
             file.write(json.dumps(row) + "\n")
         done.add(row["index"])
         clock.lap()
-        if clock.over or len(done) >= wanted:
+        if clock.over or wanted <= done:
             break
-    return len(done)
 
 
 def standard_terms(smoothing: Smoothing, images: Inputs, chosen: Settings) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from soundsmooth.runs.engine import Smoothing
 from soundsmooth.verify import Given, Verification, verify
 from soundsmooth.verify.promised import promised_smoothing
 
+#: What makes a smoothed classifier, of all that is promised.
+SMOOTHING = ("model", "input shape", "grid", "margin", "sigma", "batch", "precision", "device", "flags", "independence")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -32,16 +35,20 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=networks.WEIGHTS)
     asked = parser.parse_args()
     paths = [path for each in asked.runs for path in (sorted(each.glob("*.db")) if each.is_dir() else [each])]
-    found = [audit(path, asked) for path in paths]
+    held: dict[str, Smoothing] = {}
+    found = [audit(path, asked, held) for path in paths]
     sys.exit(1 if any(found) or not found else 0)
 
 
-def audit(path: Path, asked: argparse.Namespace) -> bool:
-    """Whether something in the run is refuted."""
+def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> bool:
+    """Whether something in the run is refuted. Classifiers are held, since to compile one takes a while."""
 
     def model(promise: Promise) -> Smoothing:
-        module = networks.network(networks.weights_file(promise.values["sigma"], asked.weights))
-        return promised_smoothing(module, promise, {"device": asked.device})
+        name = " ".join(promise.values[term] for term in SMOOTHING)
+        if name not in held:
+            module = networks.network(networks.weights_file(promise.values["sigma"], asked.weights))
+            held[name] = promised_smoothing(module, promise, {"device": asked.device})
+        return held[name]
 
     given = Given(model if asked.replay else None, lambda grid: read_npz(asked.data, grid, asked.layout), asked.replay)
     result = verify(path, given=given)

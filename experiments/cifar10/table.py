@@ -2,7 +2,7 @@
 
     python experiments/cifar10/table.py experiments/cifar10/runs docs/data/cifar10.json docs/paper.md
 
-For each σ and n the folder holds what `certify.py` wrote; a sound run without a standard one is not compared. Only
+For each σ and n the folder holds what `certify.py` wrote; images that are not finished in both are not compared. Only
 what lies between the marks in the page is replaced; no number there is typed by hand. How differences are judged:
 `compare.py`. Ends with code 1 if one is beyond noise.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from certify import read_standard
 from compare import Pair, Results, Test, cell, detectable, estimates, holm, image, least_hits, mean_radius, votes
 from compare import borderline as borderline_images
 
@@ -74,7 +75,7 @@ class Both:
 
 def main(runs: Path, data: Path, page: Path) -> None:
     paths = sorted(runs.glob("sound_*.db"))
-    found = summary([both(path) for path in paths if _other(path).exists()])
+    found = summary([each for each in map(both, paths) if each.indices])
     found["networks"] = [network(path) for path in paths]
     data.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     fill(page, "cifar10", tables(found))
@@ -85,9 +86,9 @@ def both(path: Path) -> Both:
     """The sound run in the file, and the standard one beside it; a ValueError if they are not of the same task."""
     with Store.read(path) as store:
         terms, progress, rows = store.terms, store.progress(), sound_rows(store)
-    head, others = read_standard(_other(path))
-    promised = terms.promise.values
-    differ = [name for name in SHARED if str(head[name]) != promised[name]]
+    head, lines = read_standard(path.with_name(path.name.replace("sound_", "standard_")).with_suffix(".jsonl"))
+    others, promised = standard_rows(lines), terms.promise.values
+    differ = [name for name in SHARED if str(head[name]) != promised[name]] if lines else []
     if differ:
         raise ValueError(f"{path.name}: sound and standard differ in {', '.join(differ)}")
     indices = sorted(rows.keys() & others.keys())
@@ -96,10 +97,6 @@ def both(path: Path) -> Both:
     found = Both(shared, progress.images, terms.promise.commitment, progress.findings, indices, pair)
     _check(found)
     return found
-
-
-def _other(path: Path) -> Path:
-    return path.with_name(path.name.replace("sound_", "standard_")).with_suffix(".jsonl")
 
 
 def sound_rows(store: Store) -> dict[int, Row]:
@@ -125,11 +122,10 @@ def network(path: Path) -> dict[str, Any]:
     }
 
 
-def read_standard(path: Path) -> tuple[dict[str, Any], dict[int, Row]]:
-    """What the standard procedure ran with, and its rows by the images' numbers; all lines must be whole."""
-    head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def standard_rows(lines: list[dict[str, Any]]) -> dict[int, Row]:
+    """By the images' numbers."""
     names = ("truth", "label", "radius", "selection", "estimation")
-    return head, {line["index"]: Row(*(line[name] for name in names)) for line in lines}
+    return {line["index"]: Row(*(line[name] for name in names)) for line in lines}
 
 
 def _results(rows: dict[int, Row], indices: Iterable[int]) -> Results:
@@ -207,9 +203,9 @@ def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
 
 
 def average(radii: Iterable[float]) -> float:
-    """The mean, rounded down."""
+    """The mean, rounded down; 0 of nothing."""
     exact = [Fraction(radius) for radius in radii]
-    return float_below(sum(exact, Fraction(0)) / len(exact))
+    return float_below(sum(exact, Fraction(0)) / len(exact)) if exact else 0.0
 
 
 def _cell(each: Both, radius: Fraction, level: float) -> dict[str, Any]:
@@ -319,7 +315,7 @@ def _networks(rows: list[dict[str, Any]]) -> str:
     ]
     return (
         "The networks beside the base recipe of 2019: certified accuracy at radius 0, average certified radius, and "
-        f"how many of the 500 images are certified so far:\n\n{table(head, body)}"
+        f"how many of the 500 images are finished:\n\n{table(head, body)}"
     )
 
 

@@ -4,7 +4,8 @@ shared by all images, shared and reloaded from files for each of them, or fresh.
     python experiments/timing/measure.py docs/data/timing.json [--folder /var/tmp]
 
 Everything in a row ran in one process, in turn. The networks have random weights. Standard smoothing is as the field
-writes it: no bound, no records, no checks. Needs a GPU and 4 GB on the disk.
+writes it: no bound, no records, no checks. Rows that the file has are measured again and replaced. Needs a GPU and 4 GB
+on the disk.
 """
 
 import argparse
@@ -49,13 +50,19 @@ def main() -> None:
     asked = parser.parse_args()
     torch = gpu.torch_with_a_gpu()
     torch.backends.cudnn.benchmark = False
-    found: dict[str, Any] = {"machine": torch.cuda.get_device_name(), "rows": []}
     for work, k, precision, paper in _rows(asked.network):
         with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
-            found["rows"].append(measure(torch, work, k, precision, asked.rounds, Path(folder)) | {"paper": paper})
-        print(found["rows"][-1], flush=True)
-        found["environment"] = environment()  # now, when all that is used was imported
-        asked.out.write_text(json.dumps(found, indent=1) + "\n")
+            row = measure(torch, work, k, precision, asked.rounds, Path(folder)) | {"paper": paper}
+        print(row, flush=True)
+        keep(asked.out, row)
+
+
+def keep(path: Path, row: dict[str, Any]) -> None:
+    """Write a row into the file, in the place of an older one."""
+    rows = json.loads(path.read_text()) if path.exists() else []
+    same = ("machine", "network", "k", "precision")
+    others = [each for each in rows if any(each[name] != row[name] for name in same)]
+    path.write_text(json.dumps([*others, row], indent=1) + "\n")
 
 
 def _rows(network: str | None) -> Iterator[tuple[Work, str, Precision, dict[str, float]]]:
@@ -90,6 +97,8 @@ def measure(torch: Any, work: Work, k: str, precision: Precision, rounds: int, f
         count = gpu.how_many(lambda: plain.standard(plain.noisy, work.n), SECONDS)
         taken = alternate(whole(gpu.some_images(work, count), work.n), rounds)
     return {
+        "machine": torch.cuda.get_device_name(),
+        "environment": environment(),
         "network": work.network,
         "n": work.n,
         "batch": work.batch,

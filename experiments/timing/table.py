@@ -19,18 +19,19 @@ def main(source: Path, page: Path) -> None:
     fill(page, "timing", tables(json.loads(source.read_text())))
 
 
-def tables(found: dict[str, Any]) -> str:
+def tables(rows: list[dict[str, Any]]) -> str:
     ratios = [f"{name} / standard" for name in METHODS]
     names = ["one image, seconds", "k", "standard", *METHODS, "breakpoints", *ratios]
-    head = f"One {found['machine']}, torch {found['environment']['torch']}:"
-    rounds = min(row["rounds"] for row in found["rows"])
+    machines = sorted({f"one {row['machine']}, torch {row['environment']['torch']}" for row in rows})
+    rounds = min(row["rounds"] for row in rows)
     note = (
         f"A ratio is the median of {rounds} rounds or more, in each of which every method ran once; in square brackets "
         "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
-        "Breakpoints and tables are proved from nothing, on one core."
+        "Breakpoints and tables are proved from nothing, on one core. Where a round has one image only, *shared* noise "
+        "is made for it as well, which takes milliseconds."
     )
     command = "`python experiments/timing/measure.py docs/data/timing.json`."
-    return f"{head} {command}\n\n{table(names, [row_of(row) for row in found['rows']])}\n\n{note}"
+    return f"On {'; '.join(machines)}: {command}\n\n{table(names, [row_of(row) for row in rows])}\n\n{note}"
 
 
 def row_of(row: dict[str, Any]) -> list[str]:

@@ -159,9 +159,9 @@ def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> 
 def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: argparse.Namespace) -> None:
     images, smoothing = certify.images_of(asked), certify.smoothing_of(asked, "0.25")
     chosen = certify.settings(n0=100, n=asked.n)
-    path = asked.out / "sound.db"
-    certify.sound(path, smoothing, images, chosen, ticking(1), 6)
-    certify.sound(path, smoothing, images, chosen, certify.Clock(), 6)
+    path, wanted = asked.out / "sound.db", frozenset(images.indices)
+    certify.sound(path, smoothing, images, chosen, ticking(1), wanted)
+    certify.sound(path, smoothing, images, chosen, certify.Clock(), wanted)
     terms = terms_at(path)
     assert terms is not None
     again = run_of(certify.smoothing_of(asked, "0.25"), images, chosen, terms.secret)
@@ -286,6 +286,27 @@ def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path
     (row,) = found["networks"]
     assert row["certified"] == run["cells"][0]["sound"]
     assert f"| 0.25 | 0.748, 0.429 | {table._network(row)} |" in text
+
+
+def test_what_is_not_finished_is_not_compared(asked: argparse.Namespace) -> None:
+    """Nothing but a header, a line that was cut short, an empty file, or none."""
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
+    path, sound = asked.out / "standard_sigma0.25_n200.jsonl", asked.out / "sound_sigma0.25_n200.db"
+    head, *lines = path.read_text().splitlines(keepends=True)
+    for text, count in (("".join([head, *lines[:2], lines[2][:20]]), 2), (head, 0), (head[:10], 0), ("", 0)):
+        path.write_text(text)
+        assert len(table.both(sound).indices) == count
+    path.unlink()
+    assert not table.both(sound).indices
+
+
+def test_an_empty_file_is_a_run_that_has_not_begun(asked: argparse.Namespace) -> None:
+    path = asked.out / "sound_sigma0.25_n200.db"
+    path.touch()
+    assert certify.finished(path) == certify.finished(asked.out / "standard_sigma0.25_n200.jsonl") == set()
+    asked.first = 1
+    assert certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock()) == 0
+    assert certify.finished(path) == {0}
 
 
 def test_a_sound_run_alone_is_counted_but_not_compared(asked: argparse.Namespace, tmp_path: Path) -> None:
@@ -496,13 +517,13 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path = asked.out / "sound_sigma0.25_n200.db"
     asked.replay = "all"
-    assert not replay.audit(path, asked)
+    assert not replay.audit(path, asked, {})
     asked.replay = None
     asked.every, other = 1, asked.data.with_name("other.npz")
     with np.load(asked.data) as held:
         np.savez(other, x=held["x"] ^ 1, y=held["y"])
     asked.data = other
-    assert replay.audit(path, asked)
+    assert replay.audit(path, asked, {})
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
 
 

@@ -1,5 +1,6 @@
 """The timing experiment: noise from files is the noise that was drawn, and the tables hold what was measured."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def test_noise_from_files_is_the_noise_that_was_drawn(
 
 def test_the_timing_table() -> None:
     row = {
+        "machine": "card",
+        "environment": {"torch": "9"},
         "network": "resnet50",
         "n": 10_000,
         "batch": 100,
@@ -54,12 +57,22 @@ def test_the_timing_table() -> None:
         "paper": {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9},
         "rounds": 3,
     }
-    found = script("timing/table.py").tables({"machine": "card", "environment": {"torch": "9"}, "rows": [row]})
+    found = script("timing/table.py").tables([row])
     assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 2.000 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
     assert "1.500 [1.250, 1.750] (14.9) |" in found
     assert "the median of 3 rounds" in found
+    assert "On one card, torch 9:" in found
     lines = [line for line in found.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_a_row_replaces_an_older_one(tmp_path: Path) -> None:
+    keep, path = script("timing/measure.py").keep, tmp_path / "timing.json"
+    first = {"machine": "card", "network": "resnet50", "k": "3", "precision": "fp32", "images": 1}
+    other = first | {"k": "12"}
+    for row in (first, other, first | {"images": 2}):
+        keep(path, row)
+    assert json.loads(path.read_text()) == [other, first | {"images": 2}]
 
 
 def test_how_much_faster_is_field_over_ours() -> None:
