@@ -63,6 +63,19 @@ def test_python_and_command_line_name_the_same_model(weights: Path) -> None:
     assert model_of(networks.network(path)).identity() == named.identity()
 
 
+@pytest.mark.parametrize("sigma", networks.SIGMAS)
+def test_the_stored_networks_are_there(sigma: str) -> None:
+    """Each was trained under its own noise, and no two are the same; half precision holds all their numbers."""
+    path = networks.weights_file(sigma)
+    raw = path.read_bytes()
+    notes = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]
+    assert float(notes["sigma"]) == float(sigma)
+    module = networks.network(path).half()
+    assert all(bool(tensor.isfinite().all()) for tensor in module.state_dict().values())
+    others = [networks.weights_file(other) for other in networks.SIGMAS if other != sigma]
+    assert all(other.read_bytes() != raw for other in others)
+
+
 def test_files_that_are_not_whole_are_refused(weights: Path, tmp_path: Path) -> None:
     raw = networks.weights_file("0.25", weights).read_bytes()
     for name, content in (("short", raw[:-1]), ("empty", b""), ("text", b"no weights at all, in no format")):
