@@ -57,22 +57,23 @@ class Clock:
     seconds: float = float("inf")
     now: Callable[[], float] = time.monotonic
     _longest: float = 0.0
-    _first: bool = True
     _start: float = field(init=False)
-    _last: float = field(init=False)
+    _last: float | None = None
+    """When the last image was finished; None at the beginning of a run."""
 
     def __post_init__(self) -> None:
-        self._start = self._last = self.now()
+        self._start = self.now()
 
     def begin(self) -> None:
-        """What was done since the last image (loading, exporting) was not one."""
-        self._last, self._first = self.now(), True
+        """A run begins."""
+        self._last = None
 
     def lap(self) -> None:
         """An image is finished."""
         now = self.now()
-        took = 0.0 if self._first else now - self._last
-        self._longest, self._last, self._first = max(self._longest, took), now, False
+        if self._last is not None:
+            self._longest = max(self._longest, now - self._last)
+        self._last = now
 
     @property
     def over(self) -> bool:
@@ -123,17 +124,17 @@ def certify(asked: argparse.Namespace, sigma: str, images: Inputs, clock: Clock)
     paths = {"sound": asked.out / f"sound_{name}.db", "standard": asked.out / f"standard_{name}.jsonl"}
     procedures = {"sound": sound, "standard": standard}
     wanted = frozenset(images.indices[: asked.first])
-    left = {kind: len(wanted - finished(path)) for kind, path in paths.items() if asked.only in (None, kind)}
-    left = {kind: count for kind, count in left.items() if count}
+    left = {kind: wanted - finished(path) for kind, path in paths.items() if asked.only in (None, kind)}
+    left = {kind: missing for kind, missing in left.items() if missing}
     if not left or clock.over:
-        return sum(left.values())
+        return sum(map(len, left.values()))
     smoothing = smoothing_of(asked, sigma)
     smoothing.identity(images.shape)  # the module is exported now: both procedures run the same graph
-    for kind in left:
-        procedures[kind](paths[kind], smoothing, images, chosen, clock, wanted)
-        left[kind] = len(wanted - finished(paths[kind]))
-        print(f"{paths[kind].name}: {left[kind]} of {len(wanted)} images left", flush=True)
-    return sum(left.values())
+    for kind, missing in left.items():
+        procedures[kind](paths[kind], smoothing, images, chosen, clock, missing)
+        left[kind] = missing - finished(paths[kind])
+        print(f"{paths[kind].name}: {len(left[kind])} of {len(wanted)} images left", flush=True)
+    return sum(map(len, left.values()))
 
 
 def finished(path: Path) -> set[int]:
@@ -167,25 +168,24 @@ def smoothing_of(asked: argparse.Namespace, sigma: str) -> Smoothing:
 
 
 def sound(
-    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: frozenset[int]
+    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, missing: frozenset[int]
 ) -> None:
     """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines."""
     begun = terms_at(path)
     run = run_of(smoothing, images, chosen, secret() if begun is None else begun.secret)
-    left = wanted - finished(path)
     with open_store(path, run, votes=False) as store:
         clock.begin()
         if not clock.over:
             with closing(certify_into(store, run, pace=PACE)) as issued:
                 for certificate in issued:
-                    left -= {certificate.index}
+                    missing -= {certificate.index}
                     clock.lap()
-                    if clock.over or not left:
+                    if clock.over or not missing:
                         break
 
 
 def standard(
-    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, wanted: frozenset[int]
+    path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, clock: Clock, missing: frozenset[int]
 ) -> None:
     """UNSOUND, for comparison only: Algorithm 1 with the same model, an image a line, each under a seed of its own."""
     terms = standard_terms(smoothing, images, chosen)
@@ -196,7 +196,7 @@ def standard(
             file.write(json.dumps(row) + "\n")
         done.add(row["index"])
         clock.lap()
-        if clock.over or wanted <= done:
+        if clock.over or missing <= done:
             break
 
 
@@ -249,13 +249,9 @@ def standard_rows(smoothing: Smoothing, images: Inputs, chosen: Settings, done: 
 
 def _scores(model: TorchModel) -> Callable[[torch.Tensor], torch.Tensor]:
     """The model's forward pass, on a batch of float32 that is cast and laid out as the model wants it."""
-    place = model.place
-    channels_last = place is not None and place.channels_last
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    precision: torch.dtype = torch.float32 if place is None else getattr(torch, place.precision)
 
     def scores(batch: torch.Tensor) -> torch.Tensor:
-        cast = batch.to(precision).contiguous(memory_format=layout)  # as the library does: before inference mode
+        cast = model.cast(batch)  # as the library does: before inference mode
         with torch.inference_mode():
             found: torch.Tensor = model.forward(cast)
             return found

@@ -64,6 +64,8 @@ class Both:
     findings: int
     indices: list[int]
     pair: Pair
+    alone: list[Row]
+    """What the sound run has finished, compared or not."""
 
     @property
     def sigma(self) -> Fraction:
@@ -74,9 +76,9 @@ class Both:
 
 
 def main(runs: Path, data: Path, page: Path) -> None:
-    paths = sorted(runs.glob("sound_*.db"))
-    found = summary([each for each in map(both, paths) if each.indices])
-    found["networks"] = [network(path) for path in paths]
+    stored = [both(path) for path in sorted(runs.glob("sound_*.db"))]
+    found = summary([each for each in stored if each.indices])
+    found["networks"] = [network(each) for each in stored]
     data.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     fill(page, "cifar10", tables(found))
     sys.exit(0 if all(family["explained"] for family in found["families"].values()) else 1)
@@ -85,7 +87,9 @@ def main(runs: Path, data: Path, page: Path) -> None:
 def both(path: Path) -> Both:
     """The sound run in the file, and the standard one beside it; a ValueError if they are not of the same task."""
     with Store.read(path) as store:
-        terms, progress, rows = store.terms, store.progress(), sound_rows(store)
+        terms, progress = store.terms, store.progress()
+        rows = {c.index: Row(c.truth, c.label, c.radius, c.selection.classes, c.estimation.classes)
+                for c in store.certificates() if c.truth is not None}  # fmt: skip
     head, lines = read_standard(path.with_name(path.name.replace("sound_", "standard_")).with_suffix(".jsonl"))
     others, promised = standard_rows(lines), terms.promise.values
     differ = [name for name in SHARED if str(head[name]) != promised[name]] if lines else []
@@ -94,31 +98,20 @@ def both(path: Path) -> Both:
     indices = sorted(rows.keys() & others.keys())
     n, shared = int(promised["n"]), {name: promised[name] for name in SHARED}
     pair = Pair(n, _results(rows, indices), _results(others, indices))
-    found = Both(shared, progress.images, terms.promise.commitment, progress.findings, indices, pair)
+    found = Both(shared, progress.images, terms.promise.commitment, progress.findings, indices, pair, [*rows.values()])
     _check(found)
     return found
 
 
-def sound_rows(store: Store) -> dict[int, Row]:
-    """What is finished, by the images' numbers."""
-    return {
-        c.index: Row(c.truth, c.label, c.radius, c.selection.classes, c.estimation.classes)
-        for c in store.certificates()
-        if c.truth is not None
-    }
-
-
-def network(path: Path) -> dict[str, Any]:
+def network(each: Both) -> dict[str, Any]:
     """How good a network is by its sound certificates: on all images that are finished."""
-    with Store.read(path) as store:
-        promised, progress, rows = store.terms.promise.values, store.progress(), sound_rows(store)
     return {
-        "sigma": decimal_below(Fraction(promised["sigma"]), 2),
-        "n": int(promised["n"]),
-        "images": len(rows),
-        "promised": progress.images,
-        "certified": sum(row.certified > 0 for row in rows.values()),
-        "mean radius": average(row.certified for row in rows.values()),
+        "sigma": decimal_below(each.sigma, 2),
+        "n": each.pair.n,
+        "images": len(each.alone),
+        "promised": each.promised,
+        "certified": sum(row.certified > 0 for row in each.alone),
+        "mean radius": average(row.certified for row in each.alone),
     }
 
 

@@ -157,7 +157,7 @@ class Training:
         self._recipe, self._labels, self._device = recipe, labels, images.device
         self._padded = functional.pad(images, (0, 0, PAD, PAD, PAD, PAD))
         self._precision = precision
-        module = resnet110().train() if first is None else network(first).train()
+        module = (resnet110() if first is None else network(first)).train()
         self._module = module.to(images.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.mean = RunningMean(self._module)
         self._optimizer = descent(self._module, recipe)

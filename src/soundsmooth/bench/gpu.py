@@ -257,7 +257,7 @@ class Plain:
         self._torch, self._work, self._sigma, self._model = torch, work, sigma, model
         self._image = torch.from_numpy(IMAGES.values(work.level)).cuda()
         self.noisy_compiled = torch.compile(self.noisy)
-        self._fixed = {size: self._as_the_model_wants(self.noisy(size)) for size in (N0, work.batch)}
+        self._fixed = {size: model.cast(self.noisy(size)) for size in (N0, work.batch)}
 
     def forward_passes(self, n: int) -> None:
         """As many as a certification needs, on batches that lie ready."""
@@ -276,7 +276,7 @@ class Plain:
         counts = np.zeros(self._work.classes, np.int64)
         with self._torch.inference_mode():
             for copies in self._sizes(n):
-                votes = self._model.forward(self._as_the_model_wants(noisy(copies))).argmax(1)
+                votes = self._model.forward(self._model.cast(noisy(copies))).argmax(1)
                 counts += np.bincount(votes.cpu().numpy(), minlength=self._work.classes)
         return counts
 
@@ -287,12 +287,6 @@ class Plain:
     def noisy(self, copies: int) -> Any:
         batch = self._image.repeat((copies, 1, 1, 1))
         return batch + self._torch.randn_like(batch) * self._sigma
-
-    def _as_the_model_wants(self, batch: Any) -> Any:
-        place = self._model.place
-        assert place is not None
-        layout = self._torch.channels_last if place.channels_last else self._torch.contiguous_format
-        return batch.to(getattr(self._torch, place.precision)).contiguous(memory_format=layout)
 
 
 class _PaperSampler:

@@ -130,7 +130,7 @@ class TorchModel:
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
         """The graph for inputs of a shape, if it is proved for batches of any size."""
-        runs, report = export_and_inspect(self._module, self._batch(self._torch.zeros((2, *shape))))
+        runs, report = export_and_inspect(self._module, self.cast(self._torch.zeros((2, *shape))))
         if report.proved and report.batch is None:
             return _Graph(forward_of(runs, self._compilation, self._device.type), Snapshot(runs))
         if self.demand == "proved":
@@ -179,7 +179,7 @@ class TorchModel:
     def vote(self, values: Any) -> Votes:
         torch = self._torch
         self._check_eval()
-        batch = self._batch(values)  # not in inference mode: compiled code takes one kind of tensor only
+        batch = self.cast(values)  # not in inference mode: compiled code takes one kind of tensor only
         with torch.inference_mode():
             scores = self._run(batch)
             if not isinstance(scores, torch.Tensor):
@@ -202,11 +202,7 @@ class TorchModel:
     def _fits(self, shape: tuple[int, ...]) -> bool:
         torch = self._torch
         try:
-            layout = torch.channels_last if self._channels_last and len(shape) == 4 else torch.contiguous_format
-            batches = [
-                torch.zeros(shape, dtype=self._dtype, device=self._device).contiguous(memory_format=layout)
-                for _ in range(2)
-            ]
+            batches = [self.cast(torch.zeros(shape, dtype=self._dtype, device=self._device)) for _ in range(2)]
             with torch.inference_mode():
                 self.forward(batches[0])
                 torch.cuda.synchronize(self._device)
@@ -218,7 +214,7 @@ class TorchModel:
         finally:
             torch.cuda.empty_cache()
 
-    def _batch(self, values: Any) -> "torch.Tensor":
+    def cast(self, values: Any) -> "torch.Tensor":
         """The batch on the device, in the precision and layout that were promised."""
         torch = self._torch
         given = values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
