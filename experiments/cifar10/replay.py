@@ -3,7 +3,8 @@
     python experiments/cifar10/replay.py DATA.npz RUNS --replay 2%       # RUNS: a folder, or .db files
     python experiments/cifar10/replay.py DATA.npz RUNS                   # no vote is repeated
 
-Prints a line for each run, and ends with code 1 if anything is refuted. Without a replay no network is loaded.
+Prints a line for each run, and ends with code 1 if anything is refuted; with `--record FILE` the lines are kept there,
+for the tables. Without a replay no network is loaded.
 """
 
 import argparse
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--layout", default="nhwc-to-nchw")
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--weights", type=Path, default=networks.WEIGHTS)
+    parser.add_argument("--record", type=Path, help="a JSON file; what it says of other runs stays")
     asked = parser.parse_args()
     paths = [path for each in asked.runs for path in (sorted(each.glob("*.db")) if each.is_dir() else [each])]
     held: dict[str, Smoothing] = {}
@@ -52,8 +54,19 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
 
     given = Given(model if asked.replay else None, lambda grid: read_npz(asked.data, grid, asked.layout), asked.replay)
     result = verify(path, given=given)
-    print(json.dumps(summary(path, result), ensure_ascii=False), flush=True)
+    found = summary(path, result)
+    print(json.dumps(found, ensure_ascii=False), flush=True)
+    if asked.record:
+        keep(asked.record, found)
     return result.refuted
+
+
+def keep(path: Path, found: dict[str, Any]) -> None:
+    """Write what was found into the file, in the place of what it says of a run with this name."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    others = [each for each in before if each["run"] != found["run"]]
+    rows = sorted([*others, found], key=lambda each: str(each["run"]))
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def summary(path: Path, result: Verification) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Compare the stored runs, sound against standard: docs/data/cifar10.json, and the tables of docs/paper.md.
 
-    python experiments/cifar10/table.py experiments/cifar10/runs docs/data/cifar10.json docs/paper.md
+    python experiments/cifar10/table.py experiments/cifar10/runs docs
 
-For each σ and n the folder holds what `certify.py` wrote; images that are not finished in both are not compared. Only
-what lies between the marks in the page is replaced; no number there is typed by hand. How differences are judged:
-`compare.py`. Ends with code 1 if one is beyond noise.
+For each σ and n the folder holds what `certify.py` wrote; images that are not finished in both are not compared. Every
+sound run is verified; `docs/data/replay.json` says what `replay.py` found where votes were repeated. Only what lies
+between the marks in the page is replaced; no number there is typed by hand. How differences are judged: `compare.py`.
+Ends with code 1 if one is beyond noise, or if a run is refuted.
 """
 
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import replay
 from certify import read_standard
 from compare import Pair, Results, Test, cell, detectable, estimates, holm, image, least_hits, mean_radius, votes
 from compare import borderline as borderline_images
@@ -24,6 +26,7 @@ from soundsmooth.bench.pages import fill, table
 from soundsmooth.exact import float_below
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
+from soundsmooth.verify import verify
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
 KINDS = ("cells", "mean radii", "votes", "images")
@@ -60,8 +63,6 @@ class Both:
 
     terms: dict[str, Any]
     promised: int
-    commitment: str
-    findings: int
     indices: list[int]
     pair: Pair
     alone: list[Row]
@@ -75,13 +76,32 @@ class Both:
         return least_hits(radius, self.pair.n, self.sigma, Fraction(self.terms["alpha"]))
 
 
-def main(runs: Path, data: Path, page: Path) -> None:
-    stored = [both(path) for path in sorted(runs.glob("sound_*.db"))]
+def main(runs: Path, docs: Path) -> None:
+    paths = sorted(runs.glob("sound_*.db"))
+    repeated = json.loads((docs / "data/replay.json").read_text(encoding="utf-8"))
+    stored = [both(path) for path in paths]
     found = summary([each for each in stored if each.indices])
     found["networks"] = [network(each) for each in stored]
-    data.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    fill(page, "cifar10", tables(found))
-    sys.exit(0 if all(family["explained"] for family in found["families"].values()) else 1)
+    found["audits"] = [audit(path, repeated) for path in paths]
+    written = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    (docs / "data/cifar10.json").write_text(written, encoding="utf-8")
+    fill(docs / "paper.md", "cifar10", tables(found))
+    explained = all(family["explained"] for family in found["families"].values())
+    sys.exit(0 if explained and not any(each["refuted"] for each in found["audits"]) else 1)
+
+
+def audit(path: Path, replays: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `soundsmooth verify` says of a run, and what was found when votes of a run with this very content were
+    repeated.
+    """
+    result = verify(path)
+    found = replay.summary(path, result)
+    again = next((each for each in replays if each["content"] == found["content"]), {})
+    return (
+        found
+        | {"refuted": result.refuted or again.get("refuted", False)}
+        | {name: again.get(name) for name in ("replay", "machine")}
+    )
 
 
 def both(path: Path) -> Both:
@@ -98,7 +118,7 @@ def both(path: Path) -> Both:
     indices = sorted(rows.keys() & others.keys())
     n, shared = int(promised["n"]), {name: promised[name] for name in SHARED}
     pair = Pair(n, _results(rows, indices), _results(others, indices))
-    found = Both(shared, progress.images, terms.promise.commitment, progress.findings, indices, pair, [*rows.values()])
+    found = Both(shared, progress.images, indices, pair, [*rows.values()])
     _check(found)
     return found
 
@@ -181,8 +201,6 @@ def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
         "n": pair.n,
         "images": pair.images,
         "promised": each.promised,
-        "commitment": each.commitment,
-        "findings": each.findings,
         **{name: each.terms[name] for name in ("alpha", "n0", "batch", "model", "precision", "device", "inputs")},
         "borderline": int(borderline_images(estimates(pair)).sum()),
         "cells": [_cell(each, radius, cell_level) for radius in RADII],
@@ -217,7 +235,7 @@ def tables(found: dict[str, Any]) -> str:
     """The text between the marks."""
     sizes = sorted({row["n"] for row in found["runs"]})
     parts = [part for n in sizes for part in _size([row for row in found["runs"] if row["n"] == n])]
-    parts += [_judgement(found), _power(found), _commitments(found["runs"]), _networks(found["networks"])]
+    parts += [_judgement(found), _power(found), _audits(found["audits"]), _networks(found["networks"])]
     return "\n\n".join(["", *parts, ""])
 
 
@@ -292,9 +310,18 @@ def _powers(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _commitments(rows: list[dict[str, Any]]) -> str:
-    body = [[f"σ = {row['sigma']}, n = {row['n']}", f"`{row['commitment']}`", f"{row['findings']}"] for row in rows]
-    return table(["sound run", "commitment", "findings in the store"], body)
+def _audits(rows: list[dict[str, Any]]) -> str:
+    """Whether each run is accepted, and what was voted again."""
+    head = ["sound run", "commitment", "`soundsmooth verify`", "votes repeated"]
+    return table(head, [[f"`{row['run']}`", f"`{row['commitment']}`", _accepted(row), _repeated(row)] for row in rows])
+
+
+def _accepted(row: dict[str, Any]) -> str:
+    return "; ".join(["**refuted**", *row["findings"]]) if row["refuted"] else f"accepted: {row['arithmetic']}"
+
+
+def _repeated(row: dict[str, Any]) -> str:
+    return f"{row['replay'].split(';')[0]}; {row['machine']}" if row["replay"] else "none"
 
 
 def _networks(rows: list[dict[str, Any]]) -> str:

@@ -279,14 +279,26 @@ def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argpars
 # The tables
 
 
-def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path) -> None:
-    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
-    page, data = tmp_path / "page.md", tmp_path / "found.json"
-    page.write_text("before\n<!-- cifar10 begin -->\nold\n<!-- cifar10 end -->\nafter\n")
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder with a page and no replays."""
+    (tmp_path / "docs" / "data").mkdir(parents=True)
+    (tmp_path / "docs" / "data" / "replay.json").write_text("[]\n")
+    (tmp_path / "docs" / "paper.md").write_text("before\n<!-- cifar10 begin -->\nold\n<!-- cifar10 end -->\nafter\n")
+    return tmp_path / "docs"
+
+
+def tables_of(runs: Path, docs: Path) -> tuple[dict[str, Any], str, int | str | None]:
+    """What was found, the page, and the code that the program ends with."""
     with pytest.raises(SystemExit) as end:
-        table.main(asked.out, data, page)
-    found, text = json.loads(data.read_text()), page.read_text()
-    assert end.value.code == (0 if all(f["explained"] for f in found["families"].values()) else 1)
+        table.main(runs, docs)
+    return json.loads((docs / "data" / "cifar10.json").read_text()), (docs / "paper.md").read_text(), end.value.code
+
+
+def test_tables_are_made_from_the_runs(asked: argparse.Namespace, docs: Path) -> None:
+    certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
+    found, text, code = tables_of(asked.out, docs)
+    assert code == (0 if all(f["explained"] for f in found["families"].values()) else 1)
     assert text.startswith("before\n<!-- cifar10 begin -->\n")
     assert text.endswith("<!-- cifar10 end -->\nafter\n")
     assert "old" not in text
@@ -295,7 +307,10 @@ def test_tables_are_made_from_the_runs(asked: argparse.Namespace, tmp_path: Path
     hits = sum(row["label"] == row["truth"] and row["radius"] > 0.1 for row in rows)
     assert run["cells"][1]["standard"] == hits
     assert f"| {hits / 6:.3f}"[:-1] in text
-    assert run["commitment"] in text
+    (audit,) = found["audits"]
+    assert audit["commitment"] in text
+    assert "accepted: 6 of 6 certificates follow from their counts" in text
+    assert "(a second implementation) | none |" in text
     (row,) = found["networks"]
     assert row["certified"] == run["cells"][0]["sound"]
     assert f"| 0.25 | 0.748, 0.429 | {table._network(row)} |" in text
@@ -322,15 +337,11 @@ def test_an_empty_file_is_a_run_that_has_not_begun(asked: argparse.Namespace) ->
     assert certify.finished(path) == {0}
 
 
-def test_a_sound_run_alone_is_counted_but_not_compared(asked: argparse.Namespace, tmp_path: Path) -> None:
+def test_a_sound_run_alone_is_counted_but_not_compared(asked: argparse.Namespace, docs: Path) -> None:
     certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     asked.only = "sound"
     certify.certify(asked, "0.5", certify.images_of(asked), certify.Clock())
-    page, data = tmp_path / "page.md", tmp_path / "found.json"
-    page.write_text("<!-- cifar10 begin --><!-- cifar10 end -->")
-    with pytest.raises(SystemExit):
-        table.main(asked.out, data, page)
-    found = json.loads(data.read_text())
+    found, _, _ = tables_of(asked.out, docs)
     assert [row["sigma"] for row in found["runs"]] == ["0.25"]
     assert [(row["sigma"], row["images"]) for row in found["networks"]] == [("0.25", 6), ("0.50", 6)]
 
@@ -353,7 +364,7 @@ def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) ->
     both = table.both(sound)
     found = table.summary([both])
     assert not found["families"]["votes"]["explained"]
-    assert "beyond noise" in table.tables({**found, "networks": [table.network(both)]})
+    assert "beyond noise" in table.tables({**found, "networks": [table.network(both)], "audits": []})
 
 
 def test_runs_of_different_tasks_are_not_compared(asked: argparse.Namespace) -> None:
@@ -377,7 +388,7 @@ def test_a_difference_that_noise_never_makes_is_shown() -> None:
     """Its deviation is below what a float can be."""
     n = 10_000
     pair = Pair(n, results([n, n]), results([0, 0], [False, False]))
-    found = table._cell(table.Both({"sigma": "1", "alpha": "1/1000"}, 2, "", 0, [0, 1], pair, []), Fraction(2), 0.01)
+    found = table._cell(table.Both({"sigma": "1", "alpha": "1/1000"}, 2, [0, 1], pair, []), Fraction(2), 0.01)
     assert found["p"] == compare.SMALLEST
     assert table._difference(found) == "+2 ± 0.0 (1e-12)"
     assert table._difference({**found, "difference": 0}) == "0"
@@ -530,15 +541,40 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     asked.only = "sound"
     certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path = asked.out / "sound_sigma0.25_n200.db"
-    asked.replay = "all"
+    asked.replay, asked.record = "all", asked.out / "replay.json"
     assert not replay.audit(path, asked, {})
-    asked.replay = None
+    assert not replay.audit(path, asked, {})
+    (kept,) = json.loads(asked.record.read_text())
+    assert "no difference" in table._repeated(table.audit(path, [kept]))
+    assert table.audit(path, [kept | {"refuted": True}])["refuted"]
+    asked.replay = asked.record = None
     asked.every, other = 1, asked.data.with_name("other.npz")
     with np.load(asked.data) as held:
         np.savez(other, x=held["x"] ^ 1, y=held["y"])
     asked.data = other
     assert replay.audit(path, asked, {})
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "runs").glob("*.db")), ids=lambda path: path.stem)
+def test_every_stored_certificate_is_accepted(path: Path) -> None:
+    """A second implementation follows each of them from its counts, and nothing in the store contradicts another."""
+    with Store.read(path) as store:
+        count = store.progress().finished
+    result = verify(path)
+    assert not result.refuted
+    assert f"{count} of {count} certificates follow" in replay.summary(path, result)["arithmetic"]
+
+
+def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> None:
+    held = FOLDER.parents[1] / "docs"
+    for name in ("paper.md", "data/replay.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(held / name, tmp_path / name)
+    found, text, code = tables_of(FOLDER / "runs", tmp_path)
+    assert code == 0
+    assert found == json.loads((held / "data" / "cifar10.json").read_text())
+    assert text == (held / "paper.md").read_text()
 
 
 def test_the_page_has_a_place_for_everything_that_is_written_into_it() -> None:
