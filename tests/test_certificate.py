@@ -3,10 +3,14 @@
 import json
 import math
 import re
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import soundsmooth as ss
-from soundsmooth import embedded
+from soundsmooth import __version__, embedded, machine
 from soundsmooth.certificate import raised, truncated
 from soundsmooth.certify import verdict
 from soundsmooth.cli.certify import show_row
@@ -248,6 +252,22 @@ def test_software_and_machine_are_recorded_beside_the_promise() -> None:
     record = certificate()
     assert {"python", "platform", "cores", "numpy", "python-flint", "cryptography"} <= set(record.environment)
     assert not set(record.environment) & set(record.promise.values)
+
+
+def test_another_source_of_this_package_is_recorded_as_another(tmp_path: Path) -> None:
+    """Where it is imported from does not count, nor what Python has compiled; what it says does."""
+    copy = tmp_path / "soundsmooth"
+    shutil.copytree(Path(machine.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def recorded() -> str:
+        code = "from soundsmooth.machine import environment; print(environment()['soundsmooth'])"
+        found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, text=True, capture_output=True, check=True)
+        return found.stdout.strip()
+
+    assert recorded() == machine.environment()["soundsmooth"]
+    (copy / "grid.py").write_text((copy / "grid.py").read_text() + "# changed\n")
+    assert recorded() != machine.environment()["soundsmooth"]
+    assert recorded().startswith(f"{__version__}, source ")
 
 
 def test_decimals_of_shares_are_truncated() -> None:

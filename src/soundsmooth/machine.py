@@ -1,13 +1,17 @@
 """What is known of the machine: its cores, its memory, its software."""
 
+import hashlib
 import importlib.metadata
 import os
 import platform
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-ALWAYS = ("soundsmooth", "numpy", "python-flint", "cryptography")
+from . import __version__
+
+ALWAYS = ("numpy", "python-flint", "cryptography")
 IF_USED = ("onnx", "onnxruntime", "torch", "triton")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -67,7 +71,7 @@ def refuse_beyond(there: int, needed: int, what: str, advice: str) -> None:
 def environment(elsewhere: tuple[str, ...] = ()) -> dict[str, str]:
     """Software and machine, recorded beside a certificate and not promised in it; also what runs in other processes."""
     found = {"python": platform.python_version(), "platform": system()}
-    found |= {"processor": processor(), "cores": str(cores())}
+    found |= {"processor": processor(), "cores": str(cores()), "soundsmooth": ourselves()}
     used = [package for package in IF_USED if package in sys.modules or package in elsewhere]
     return found | {package: _version(package) for package in (*ALWAYS, *used)}
 
@@ -86,6 +90,16 @@ def processor() -> str:
             return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+@cache
+def ourselves() -> str:
+    """The version of this package, and the beginning of a digest of its source, installed or not."""
+    folder = Path(__file__).parent
+    digests = {path.relative_to(folder): hashlib.sha256(path.read_bytes()) for path in folder.rglob("*.py")}
+    lines = sorted(f"{path.as_posix()} {digest.hexdigest()}\n" for path, digest in digests.items())
+    digest = hashlib.sha256("".join(lines).encode())
+    return f"{__version__}, source {digest.hexdigest()[:16]}"
 
 
 @cache

@@ -164,6 +164,38 @@ def test_code_and_architecture_are_in_the_digest() -> None:
     assert TorchModel(wide).identity().digest != TorchModel(narrow).identity().digest
 
 
+class Shifted(torch.nn.BatchNorm2d):
+    """A layer of torch's with another forward."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + 1
+
+
+def test_the_digest_is_the_same_in_every_version_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torch prints of its layers changes, and so does their source; the digest is written down here."""
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 2, 3, stride=2), torch.nn.BatchNorm2d(2), torch.nn.Flatten(), torch.nn.Linear(2, 2)
+    )
+    with torch.no_grad():
+        for number, tensor in enumerate(module.parameters()):
+            tensor.fill_(number)
+    shifted = torch.nn.Sequential(*module)
+    shifted[1] = Shifted(2)
+    before = [TorchModel(each).identity().digest for each in (module, shifted)]
+    assert before[0] == "4cb6666bcc337ee42f01ce5916817f229cb334de120711c547b78d5dd46a7275"
+    monkeypatch.setattr(torch.nn.modules.batchnorm._NormBase, "extra_repr", lambda _: "printed otherwise")
+    monkeypatch.setattr(torch.nn.BatchNorm2d, "added_later", lambda _: None, raising=False)
+    monkeypatch.setattr("inspect.getsource", lambda kind: f"another source of {kind.__name__}")
+    assert TorchModel(module).identity().digest == before[0]
+    assert TorchModel(shifted).identity().digest != before[1]  # its own source is another
+
+
+def test_a_layer_that_is_used_twice_is_another_architecture() -> None:
+    one = torch.nn.Linear(4, 4)
+    twice, once = torch.nn.Sequential(one, one), torch.nn.Sequential(one)
+    assert TorchModel(twice).identity().digest != TorchModel(once).identity().digest
+
+
 def test_batch_normalisation_over_the_batch_is_refused() -> None:
     """Without running statistics it averages over the batch even in evaluation mode: ledger, row 7."""
     layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(4, track_running_stats=False))

@@ -1,7 +1,6 @@
 """A torch.nn.Module on any device, as a model."""
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place
 from .alone import can_be_alone
-from .callables import code_digest
+from .architecture import module_digest
 from .compiled import Forward, forward_of
 from .independence import export_and_inspect
 from .protocol import (
@@ -89,9 +88,7 @@ class TorchModel:
         self._plain = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         self._check_weights()
-        kinds = {type(part) for part in self._module.modules()}
-        self._code = "".join(sorted(code_digest(kind) for kind in kinds)).encode()
-        self._sha256 = self._digest()
+        self._sha256 = module_digest(self._module)
         self._weights = Snapshot(self._module)
 
     @property
@@ -149,7 +146,7 @@ class TorchModel:
         if self._independence == "proved":
             return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
-        return lambda: seen() and self._digest() != self._sha256
+        return lambda: seen() and module_digest(self._module) != self._sha256
 
     def replica(self, number: int) -> "TorchModel":
         """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
@@ -253,14 +250,6 @@ class TorchModel:
         for name, part in self._module.named_modules():
             if part.training:
                 raise ValueError(f"the module {name or 'itself'!r} went into training mode while it was certified")
-
-    def _digest(self) -> str:
-        """SHA-256 of the architecture as printed, the source of its classes, and all parameters and buffers."""
-        digest = hashlib.sha256(repr(self._module).encode() + self._code)
-        for name, tensor in [*self._module.named_parameters(), *self._module.named_buffers()]:
-            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(self._torch.uint8).numpy().data)
-        return digest.hexdigest()
 
     def _device_kind(self) -> str:
         if self._device.type == "cuda":

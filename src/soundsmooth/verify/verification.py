@@ -203,7 +203,8 @@ def _add_arithmetic(result: Verification) -> None:
 
 
 def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
-    text = f"{seen.blocks} blocks cover what they should, and agree with bitmaps, counts and digests"
+    held = "counts and digests" if seen.without_bitmap else "bitmaps, counts and digests"
+    text = f"{seen.blocks} blocks cover what they should, and agree with {held}"
     if seen.findings:
         text = "the file contradicts itself"
     result.checks.append(Check("store", not seen.findings, text))

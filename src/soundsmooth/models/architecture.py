@@ -1,0 +1,74 @@
+"""What a torch module is made of, in words that do not depend on the version of torch.
+
+Versions are recorded beside a certificate, not promised in it: whoever has another one must be able to see that this is
+the promised model. What torch prints of its layers changes from version to version, and so does their source.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .callables import code_digest
+
+if TYPE_CHECKING:
+    import torch
+
+
+def architecture(module: "torch.nn.Module") -> str:
+    """A line for each part of the module, in torch's order, then the digests of the code that is not torch's."""
+    parts = [f"{name}: {_kind(part)} {_configuration(part)}\n" for name, part in _parts(module)]
+    own = sorted(code_digest(kind) for kind in {type(part) for _, part in _parts(module)} if not _of_torch(kind))
+    return "".join([*parts, *(f"{digest}\n" for digest in own)])
+
+
+def module_digest(module: "torch.nn.Module") -> str:
+    """SHA-256 of the architecture and of all parameters and buffers."""
+    import torch
+
+    digest = hashlib.sha256(architecture(module).encode())
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _parts(module: "torch.nn.Module") -> "Iterator[tuple[str, torch.nn.Module]]":
+    """A part that is used twice comes twice."""
+    yield from module.named_modules(remove_duplicate=False)
+
+
+def _of_torch(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "torch"
+
+
+def _kind(part: "torch.nn.Module") -> str:
+    return f"{type(part).__module__}.{type(part).__qualname__}".replace("__mp_main__", "__main__")
+
+
+def _configuration(part: "torch.nn.Module") -> str:
+    """Of torch's layers the public attributes that are numbers, words or lists of them; of others what they print."""
+    if not _is_layer(type(part)):
+        return part.extra_repr()
+    plain = {
+        name: value
+        for name, value in vars(part).items()
+        if not name.startswith("_") and name != "training" and _is_plain(value)
+    }
+    return json.dumps(plain, sort_keys=True)
+
+
+def _is_layer(kind: type) -> bool:
+    """Whether torch made the class, or would print it. Attributes of other classes may be counters or names of devices,
+    which are not the same everywhere.
+    """
+    import torch
+
+    printer = next(each for each in kind.__mro__ if "extra_repr" in vars(each))
+    return _of_torch(kind) or (_of_torch(printer) and printer is not torch.nn.Module)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
