@@ -4,18 +4,20 @@ Both procedures classify the same images, so images are not resampled: if the tw
 image's true class would get Bin(n, p) votes in either run, independently, with a p of the image's own that nobody
 knows. Given the sum of the two counts, which of the n + n copies were hits is then a uniform choice: the first count is
 hypergeometric, whatever p is. Likewise, if only one of the two selections chose the true class, it was either with
-probability ½. So every test here is exact and needs no estimate of p:
+probability ½. So no test here needs an estimate of p, and all are exact:
 
 - `cell`: the number of images certified at a radius, sound minus standard. An image adds +1 and −1 with the same
   probability c, which follows from the hypergeometric law and the least count that certifies the radius; the sum of
   independent such terms is computed in full.
 - `votes`: the sum over all images of hits, sound minus standard. It sees a shift of p long before an accuracy moves.
 - `image`: the same for one image.
+- `scatter`: the sum over all images of squared differences, each in units of its own variance, against draws of the
+  hypergeometric laws. It sees shifts of p that go up on some images and down on others.
 - `mean_radius`: the average certified radius; under the null each image's difference has a random sign.
 
-All are two-sided. A p-value is at most t with probability at most t if the two classifiers are the same. Tests of a
-kind are a family, corrected by Holm's method. The two classifiers are *not* quite the same: one sees levels, the other
-one floats. What the tests could find is computed beside them, as power against a shift of p.
+All but `scatter` are two-sided. A p-value is at most t with probability at most t if the two classifiers are the same.
+Tests of a kind are a family, corrected by Holm's method. The two classifiers are *not* quite the same: one sees levels,
+the other one floats. What the tests could find is computed beside them, as power against a shift of p.
 """
 
 import math
@@ -33,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 #: Draws of signs for `mean_radius`: its p-values are no smaller than 1 in so many.
 FLIPS = 100_000
+#: Draws of all counts for `scatter`, likewise.
+DRAWS = 20_000
 #: Floats carry the probabilities: none is trusted below this.
 SMALLEST = 1e-12
 
@@ -265,6 +269,39 @@ def image(pair: Pair, i: int) -> Test:
     null = Null(first_count(total, pair.n), 2 * np.arange(pair.n + 1) - total)
     deviation = 2 * math.sqrt(float(_variances(np.array(total), pair.n)))
     return Test(first - second, deviation, null.p(first - second))
+
+
+def scatter(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
+    """Σ z² less its mean, the number of images that can differ; `power` is against standard's p being larger or
+    smaller by `shift`, whichever it is for each image.
+    """
+    totals: Counts = pair.sound.hits + pair.standard.hits
+    variances = _variances(totals, pair.n)
+    can = variances > 0
+    totals, variances, rng = totals[can], variances[can], np.random.default_rng(0)
+    found = float(_squares(pair.sound.hits[can], totals, variances))
+    rounds = [
+        rng.hypergeometric(totals, 2 * pair.n - totals, pair.n, (1000, len(totals))) for _ in range(DRAWS // 1000)
+    ]
+    drawn = np.concatenate([_squares(each, totals, variances) for each in rounds])
+    at_least = 1 + int((drawn >= found * (1 - 1e-9)).sum())  # sums in another order are equal
+    power = _scatter_power(pair, shift, drawn, level) if level else None
+    return Test(found - len(totals), float(drawn.std()), at_least / (DRAWS + 1), power)
+
+
+def _squares(first: Counts, totals: Counts, variances: Floats) -> Floats:
+    """Σ z² of first counts, along the last axis."""
+    squares: Floats = ((first - totals / 2) ** 2 / variances).sum(axis=-1)
+    return squares
+
+
+def _scatter_power(pair: Pair, shift: float, drawn: Floats, level: float) -> float:
+    """P(Σ z² is beyond the level), taken to be normal, if each image's means are `shift` apart."""
+    p = estimates(pair)[borderline(estimates(pair))]
+    apart = pair.n * shift**2 / (2 * p * (1 - p))  # (n shift / 2)² over the variance n p (1 − p) / 2
+    critical = float(np.quantile(drawn, 1 - level))
+    mean, deviation = drawn.mean() + apart.sum(), math.sqrt(drawn.var() + 4 * apart.sum())
+    return _above((critical - mean) / deviation) if deviation else 0.0
 
 
 def mean_radius(pair: Pair) -> Test:

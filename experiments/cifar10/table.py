@@ -10,7 +10,7 @@ Ends with code 1 if one is beyond noise, or if a run is refuted.
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +19,20 @@ from typing import Any
 import numpy as np
 import replay
 from certify import read_standard
-from compare import Pair, Results, Test, cell, detectable, estimates, holm, image, least_hits, mean_radius, votes
+from compare import (
+    Pair,
+    Results,
+    Test,
+    cell,
+    detectable,
+    estimates,
+    holm,
+    image,
+    least_hits,
+    mean_radius,
+    scatter,
+    votes,
+)
 from compare import borderline as borderline_images
 
 from soundsmooth.bench.pages import fill, table
@@ -29,12 +42,13 @@ from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
-KINDS = ("cells", "mean radii", "votes", "images")
+KINDS = ("cells", "mean radii", "votes", "scatter", "images")
 #: If sound and standard smoothing were the same, anything would be reported with at most this probability,
 FALSE_ALARM = 0.01
 #: of which each kind of test has its share.
 LEVEL = FALSE_ALARM / len(KINDS)
-#: The power is computed against p being larger by this on borderline images in the standard run.
+#: The power is computed against p being larger by this on borderline images in the standard run; for scatter, larger or
+#: smaller.
 SHIFT = 0.01
 #: The base recipe of 2019 (Cohen et al.: Gaussian augmentation) with this architecture, certified with this n on every
 #: 20th test image: certified accuracy at radius 0, and average certified radius.
@@ -65,8 +79,8 @@ class Both:
     promised: int
     indices: list[int]
     pair: Pair
-    alone: list[Row]
-    """What the sound run has finished, compared or not."""
+    alone: dict[int, Row]
+    """What the sound run has finished, compared or not, by the images' numbers."""
 
     @property
     def sigma(self) -> Fraction:
@@ -81,7 +95,7 @@ def main(runs: Path, docs: Path) -> None:
     repeated = json.loads((docs / "data/replay.json").read_text(encoding="utf-8"))
     stored = [both(path) for path in paths]
     found = summary([each for each in stored if each.indices])
-    found["networks"] = [network(each) for each in stored]
+    found["networks"] = [network(each, stored) for each in stored]
     found["audits"] = [audit(path, repeated) for path in paths]
     written = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     (docs / "data/cifar10.json").write_text(written, encoding="utf-8")
@@ -118,21 +132,29 @@ def both(path: Path) -> Both:
     indices = sorted(rows.keys() & others.keys())
     n, shared = int(promised["n"]), {name: promised[name] for name in SHARED}
     pair = Pair(n, _results(rows, indices), _results(others, indices))
-    found = Both(shared, progress.images, indices, pair, [*rows.values()])
+    found = Both(shared, progress.images, indices, pair, rows)
     _check(found)
     return found
 
 
-def network(each: Both) -> dict[str, Any]:
-    """How good a network is by its sound certificates: on all images that are finished."""
+def network(each: Both, others: Sequence[Both] = ()) -> dict[str, Any]:
+    """How good a network is by its sound certificates on all images that are finished; and, if those are not all, on
+    the same images in a run of it with fewer copies.
+    """
+    fewer = [other for other in others if other.sigma == each.sigma and other.pair.n < each.pair.n]
+    whole = next((other for other in fewer if each.alone.keys() < other.alone.keys()), None)
     return {
         "sigma": decimal_below(each.sigma, 2),
         "n": each.pair.n,
-        "images": len(each.alone),
         "promised": each.promised,
-        "certified": sum(row.certified > 0 for row in each.alone),
-        "mean radius": average(row.certified for row in each.alone),
+        **_how_good(each.alone.values()),
+        "fewer copies": whole and {"n": whole.pair.n, **_how_good([whole.alone[index] for index in each.alone])},
     }
+
+
+def _how_good(rows: Collection[Row]) -> dict[str, Any]:
+    certified = [row.certified for row in rows]
+    return {"images": len(rows), "certified": sum(r > 0 for r in certified), "mean radius": average(certified)}
 
 
 def standard_rows(lines: list[dict[str, Any]]) -> dict[int, Row]:
@@ -173,6 +195,7 @@ def summary(runs: Sequence[Both]) -> dict[str, Any]:
         tests["cells"] += [(f"{name}, radius {c['radius']:g}", c["p"]) for c in row["cells"] if c["possible"]]
         tests["mean radii"].append((name, row["mean radius"]["p"]))
         tests["votes"].append((name, row["votes"]["p"]))
+        tests["scatter"].append((name, row["scatter"]["p"]))
         tests["images"] += [(f"{name}, image {i}", image(each.pair, k).p) for k, i in enumerate(each.indices)]
     families = {kind: _family(named) for kind, named in tests.items()}
     return {"false alarm": FALSE_ALARM, "level": LEVEL, "shift": SHIFT, "families": families, "runs": rows}
@@ -194,7 +217,7 @@ def _family(named: list[tuple[str, float]]) -> dict[str, Any]:
     }
 
 
-def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
+def _run(each: Both, cell_level: float, run_level: float) -> dict[str, Any]:
     pair = each.pair
     return {
         "sigma": decimal_below(each.sigma, 2),
@@ -209,7 +232,8 @@ def _run(each: Both, cell_level: float, votes_level: float) -> dict[str, Any]:
             "standard": average(pair.standard.radius),
             **asdict(mean_radius(pair)),
         },
-        "votes": {**asdict(votes(pair, SHIFT, votes_level)), "detectable": detectable(pair, votes_level)},
+        "votes": {**asdict(votes(pair, SHIFT, run_level)), "detectable": detectable(pair, run_level)},
+        "scatter": asdict(scatter(pair, SHIFT, run_level)),
     }
 
 
@@ -283,18 +307,22 @@ def _judgement(found: dict[str, Any]) -> str:
     head = ["tests", "how many", "with p ≤ 0.05", "smallest p", "corrected (Holm)", "beyond noise"]
     return (
         f"{table(head, rows)}\n\n*Beyond noise* is a corrected p of at most {found['level']:g}. If the two procedures "
-        "smoothed the same classifier, any of these tests would report something with probability at most "
-        f"{found['false alarm']:g}."
+        "smoothed the same classifier, all these tests together would report anything with probability at most "
+        f"{found['false alarm']:g}. (*Votes* add up all images' votes for the true class; *scatter* adds up their "
+        "squared differences. Fewer than one image in twenty has p ≤ 0.05, since counts of nearly unanimous votes are "
+        "coarse.)"
     )
 
 
 def _power(found: dict[str, Any]) -> str:
-    head = ["run", "borderline images", "all votes, sound − standard", "power of votes",
-            "shift found with power 0.99", "best power of a cell"]  # fmt: skip
+    head = ["run", "borderline images", "votes, sound − standard", "power", "shift found with power 0.99",
+            "scatter, less its mean", "power", "best power of a cell"]  # fmt: skip
     return (
-        "What the tests would find: the probability that a shift of p by "
-        f"{found['shift']:g} on borderline images (p between 0.05 and 0.95) is reported, after the correction; and the "
-        f"least shift that the votes show with probability 0.99.\n\n{table(head, list(map(_powers, found['runs'])))}"
+        f"What the tests would find: how often a shift of p by {found['shift']:g} on borderline images (p between 0.05 "
+        "and 0.95) would be reported after the correction, for *votes* and cells if it went the same way on all of "
+        "them, for *scatter* whichever way it went on each; and the least shift, the same way on all, that *votes* "
+        "would show with probability 0.99. (Powers use estimates of p.)\n\n"
+        f"{table(head, list(map(_powers, found['runs'])))}"
     )
 
 
@@ -306,6 +334,8 @@ def _powers(row: dict[str, Any]) -> list[str]:
         f"{seen['difference']:+d} ± {seen['deviation']:.0f} ({seen['p']:.2g})",
         f"{seen['power']:.3f}",
         "more than 0.05" if seen["detectable"] is None else f"{seen['detectable']:.4f}",
+        f"{row['scatter']['difference']:+.0f} ± {row['scatter']['deviation']:.0f} ({row['scatter']['p']:.2g})",
+        f"{row['scatter']['power']:.3f}",
         f"{best['power']:.3f} (radius {best['radius']:g})",
     ]
 
@@ -335,15 +365,22 @@ def _networks(rows: list[dict[str, Any]]) -> str:
     ]
     return (
         "The networks beside the base recipe of 2019: certified accuracy at radius 0, average certified radius, and "
-        f"how many of the 500 images are finished:\n\n{table(head, body)}"
+        "how many of the 500 images are finished (where that is a part, what fewer copies give on it):\n\n"
+        f"{table(head, body)}"
     )
 
 
 def _network(row: dict[str, Any] | None) -> str:
     if not row or not row["images"]:
         return "none"
+    fewer = row["fewer copies"]
+    same = f"; n = {fewer['n']} on the same: {_accuracy_and_radius(fewer)}" if fewer else ""
+    return f"{_accuracy_and_radius(row)} ({row['images']}{same})"
+
+
+def _accuracy_and_radius(row: dict[str, Any]) -> str:
     accuracy = decimal_below(Fraction(row["certified"], row["images"]))
-    return f"{accuracy}, {decimal_below(Fraction(row['mean radius']))} ({row['images']})"
+    return f"{accuracy}, {decimal_below(Fraction(row['mean radius']))}"
 
 
 if __name__ == "__main__":

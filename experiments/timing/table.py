@@ -28,9 +28,9 @@ def tables(rows: list[dict[str, Any]]) -> str:
         f"A ratio is the median of {rounds} rounds or more, in each of which every method ran once; in square brackets "
         "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
         "Breakpoints and tables are proved from nothing, on one core. Where a round has one image only, *shared* noise "
-        "is made for it as well, which takes milliseconds. Ratios below 1 are not the noise's merit alone: standard "
-        "smoothing, as the field writes it, fetches the votes after every batch, and the GPU waits; ours stay there "
-        "while later batches run. [performance.md](performance.md) has the forward passes alone to compare with."
+        "is made for it as well, which takes milliseconds. That ratios are below 1 is hardly the noise's merit, which "
+        "takes a few milliseconds in either procedure: standard smoothing, as the field writes it, fetches the votes "
+        "after every batch, and the GPU waits; ours stay there while later batches run."
     )
     command = "`python experiments/timing/measure.py docs/data/timing.json`."
     return f"On {'; '.join(machines)}: {command}\n\n{table(names, [row_of(row) for row in rows])}\n\n{note}"

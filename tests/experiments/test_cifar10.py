@@ -1,11 +1,13 @@
 """The CIFAR-10 experiment: networks from files, both procedures resumed, and what they are compared by."""
 
 import argparse
+import io
 import json
 import math
 import shutil
 import subprocess
 import sys
+import tarfile
 import textwrap
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,6 +17,7 @@ from typing import Any
 
 import certify
 import compare
+import data
 import networks
 import numpy as np
 import pytest
@@ -37,6 +40,29 @@ from soundsmooth.verify import Given, verify
 
 FOLDER = Path(certify.__file__).parent
 ALPHA = Fraction(1, 1000)
+
+
+# Data
+
+
+def test_the_data_come_from_the_archive_of_its_authors(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    records = rng.integers(0, 256, (12, data.RECORD), np.uint8)
+    records[:, 0] %= 10
+    files = [*data.FILES["train"], *data.FILES["test"]]
+    with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as tar:
+        for place, file in enumerate(files):
+            raw = records[2 * place : 2 * place + 2].tobytes()
+            entry = tarfile.TarInfo(f"{data.FOLDER}/{file}")
+            entry.size = len(raw)
+            tar.addfile(entry, io.BytesIO(raw))
+    data.main(tmp_path / "archive.tar.gz", tmp_path / "DATA")
+    held = {name: np.load(tmp_path / "DATA" / f"{name}.npz") for name in data.FILES}
+    assert held["train"]["x"].shape == (10, 32, 32, 3)
+    assert held["test"]["y"].tolist() == records[10:, 0].tolist()
+    green = 1 + 1024 + 5 * 32 + 7  # row 5, column 7
+    assert held["test"]["x"][1, 5, 7, 1] == records[11, green]
+    assert len(read_npz(tmp_path / "DATA" / "test.npz", IMAGES, "nhwc-to-nchw").levels) == 2
 
 
 # Networks
@@ -388,7 +414,7 @@ def test_a_difference_that_noise_never_makes_is_shown() -> None:
     """Its deviation is below what a float can be."""
     n = 10_000
     pair = Pair(n, results([n, n]), results([0, 0], [False, False]))
-    found = table._cell(table.Both({"sigma": "1", "alpha": "1/1000"}, 2, [0, 1], pair, []), Fraction(2), 0.01)
+    found = table._cell(table.Both({"sigma": "1", "alpha": "1/1000"}, 2, [0, 1], pair, {}), Fraction(2), 0.01)
     assert found["p"] == compare.SMALLEST
     assert table._difference(found) == "+2 ± 0.0 (1e-12)"
     assert table._difference({**found, "difference": 0}) == "0"
@@ -520,6 +546,40 @@ def test_an_offset_of_two_hundredths_is_seen_and_no_offset_is_not() -> None:
     least = compare.detectable(same, level)
     assert least is not None
     assert 0.001 < least < 0.01
+
+
+def test_the_scatter_is_what_enumeration_says() -> None:
+    """Of two images with 4 copies: over all first counts, given the totals. The draws have a fixed seed."""
+    n = 4
+    for hits in ((3, 1, 2, 4), (4, 0, 0, 4), (2, 2, 3, 1), (4, 1, 4, 3)):
+        totals = [hits[0] + hits[2], hits[1] + hits[3]]
+        laws = [compare.first_count(total, n) for total in totals]
+        variances = compare._variances(np.array(totals), n)
+
+        def squares(first: tuple[int, ...], totals: list[int] = totals, variances: Any = variances) -> float:
+            terms = zip(first, totals, variances, strict=True)
+            return sum((h - total / 2) ** 2 / variance for h, total, variance in terms if variance > 0)
+
+        seen = squares(hits[:2])
+        p = sum(laws[0][a] * laws[1][b] for a, b in product(range(n + 1), repeat=2) if squares((a, b)) >= seen - 1e-9)
+        found = compare.scatter(Pair(n, results(list(hits[:2])), results(list(hits[2:]))))
+        assert found.p == pytest.approx(p, abs=5 * math.sqrt(p / compare.DRAWS) + 1 / compare.DRAWS)
+
+
+def test_shifts_to_either_side_are_seen_by_their_scatter() -> None:
+    """500 images, n = 10 000, from the operating system's entropy. False alarms: about χ² with 500 degrees of freedom
+    beyond 8 deviations, below 10⁻⁹. Power: 1 − 10⁻⁹, since the mean moves by more than 100 deviations.
+    """
+    rng, n = np.random.default_rng(), 10_000
+    p = np.linspace(0.3, 0.9999, 500)
+    sides = np.where(np.arange(500) % 2, 0.02, -0.02) * compare.borderline(p)
+    first = results(rng.binomial(n, p).tolist())
+    same, other = (Pair(n, first, results(rng.binomial(n, q).tolist())) for q in (p, p + sides))
+    kept, seen = compare.scatter(same, 0.02, 1e-3), compare.scatter(other)
+    assert kept.difference < 8 * kept.deviation
+    assert seen.difference > 8 * seen.deviation
+    assert kept.power == pytest.approx(1, abs=1e-9)
+    assert (compare.scatter(same, 0.001, 1e-3).power or 0) < 0.5
 
 
 def test_the_mean_radius_is_compared_by_signs() -> None:
