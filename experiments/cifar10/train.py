@@ -66,6 +66,9 @@ RECIPES = {
     "1.00": [
         Recipe(1.0, epochs=42, copies=2, consistency=3),
         Recipe(1.0, epochs=40, copies=2, consistency=3, rows=1024, rate=0.2, seed=1),
+        Recipe(
+            1.0, epochs=3, copies=2, consistency=1, entropy=0, rows=256, rate=0.05, decay=5e-5, warm_up=0.05, seed=2
+        ),
     ],
 }
 
