@@ -1,5 +1,7 @@
 """torch modules as models: a private copy, in evaluation mode, in the precision that was asked for."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -188,6 +190,27 @@ def test_the_digest_is_the_same_in_every_version_of_torch(monkeypatch: pytest.Mo
     monkeypatch.setattr("inspect.getsource", lambda kind: f"another source of {kind.__name__}")
     assert TorchModel(module).identity().digest == before[0]
     assert TorchModel(shifted).identity().digest != before[1]  # its own source is another
+
+
+BATCH = torch.zeros(3, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        torch.fx.symbolic_trace,
+        lambda module: torch.export.export(module, (BATCH,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)).module(),
+        lambda module: torch.jit.trace(module, (BATCH,)),
+        torch.jit.script,
+    ],
+    ids=["traced by fx", "exported", "traced", "scripted"],
+)
+@pytest.mark.filterwarnings("ignore")  # torch's own, of what it calls deprecated
+def test_the_program_of_a_graph_is_in_the_digest(made: Callable[[torch.nn.Module], torch.nn.Module]) -> None:
+    one, two = Linear(), Doubled()
+    two.load_state_dict(one.state_dict())
+    digests = [TorchModel(made(each)).identity().digest for each in (one, one, two)]
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_layer_that_is_used_twice_is_another_architecture() -> None:

@@ -47,7 +47,12 @@ def _kind(part: "torch.nn.Module") -> str:
 
 
 def _configuration(part: "torch.nn.Module") -> str:
-    """Of torch's layers the public attributes that are numbers, words or lists of them; of others what they print."""
+    """Of torch's layers the public attributes that are numbers, words or lists of them; of graphs their program; of
+    others what they print.
+    """
+    program = _program(part)
+    if program is not None:
+        return json.dumps(program)
     if not _is_layer(type(part)):
         return part.extra_repr()
     plain = {
@@ -56,6 +61,18 @@ def _configuration(part: "torch.nn.Module") -> str:
         if not name.startswith("_") and name != "training" and _is_plain(value)
     }
     return json.dumps(plain, sort_keys=True)
+
+
+def _program(part: "torch.nn.Module") -> str | None:
+    """What was traced, exported or scripted is a program of its own, in no class's source."""
+    import torch
+
+    if not isinstance(part, torch.fx.GraphModule | torch.jit.ScriptModule):
+        return None
+    try:
+        return str(part.code)
+    except (AttributeError, RuntimeError):  # a scripted part without a method `forward`
+        return ""
 
 
 def _is_layer(kind: type) -> bool:
