@@ -4,8 +4,8 @@ shared by all images, shared and reloaded from files for each of them, or fresh.
     python experiments/timing/measure.py docs/data/timing.json [--folder /var/tmp]
 
 Everything in a row ran in one process, in turn. The networks have random weights. Standard smoothing is as the field
-writes it: no bound, no records, no checks. Rows that the file has are measured again and replaced. Needs a GPU and 4 GB
-on the disk.
+writes it: no bound, no records, no checks; *kept* is the same with votes that stay on the GPU until they are counted.
+Rows that the file has are measured again and replaced. Needs a GPU and 4 GB on the disk.
 """
 
 import argparse
@@ -108,16 +108,19 @@ def measure(torch: Any, work: Work, k: str, precision: Precision, rounds: int, f
         "rounds": rounds,
         "breakpoints, seconds": round(milliseconds(lambda: cpu.cold_table(smoothing.law), 3) / 1000, 4),
         "seconds": {name: round(taken.median(name) / count, 4) for name in taken.seconds},
-        "ratios": gpu.ratios(taken, [(name, "standard") for name in taken.seconds if name != "standard"]),
+        "ratios": gpu.ratios(
+            taken, [*((name, "standard") for name in ("shared", "reloaded", "fresh")), ("fresh", "kept")]
+        ),
     }
 
 
 def methods(
     smoothing: Smoothing, plain: gpu.Plain, files: "NoiseFiles", images: Inputs, n: int
 ) -> dict[str, Callable[[], object]]:
-    """The four of the table, each for all images."""
+    """Those of the table, each for all images."""
     return {
         "standard": lambda: [plain.votes(each, plain.noisy) for _ in images.levels for each in (N0, n)],
+        "kept": lambda: [plain.votes_kept(each, plain.noisy) for _ in images.levels for each in (N0, n)],
         "shared": lambda: gpu.certify_all(smoothing, images, n, "shared"),
         "reloaded": lambda: reloaded(smoothing, files, images.levels, n),
         "fresh": lambda: gpu.certify_all(smoothing, images, n, "fresh"),

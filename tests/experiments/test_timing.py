@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from scripts import script
-from soundsmooth.bench.gpu import Work
+from soundsmooth.bench.gpu import Plain, Work
 from soundsmooth.bench.pages import fill, table
 from soundsmooth.machine import Place
+from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import GpuSampler, Purpose, law
 from soundsmooth.noise.sources import SharedNoise
 from soundsmooth.runs.engine import Smoothing, Worker
@@ -40,6 +41,21 @@ def test_noise_from_files_is_the_noise_that_was_drawn(
         found = files.noisy(purpose, work.level, first, copies).values
         assert torch.equal(found, kept.noisy(purpose, work.level, first, copies).values)
         assert len(torch.unique(found)) > 10
+
+
+def test_votes_that_are_kept_are_the_same_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a processor as well, but for the place of the image."""
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda tensor: tensor.to(DEVICE))
+    torch.manual_seed(0)
+    model = TorchModel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)), DEVICE)
+    plain = Plain(torch, model, Work("none", (1, 4, 4), 3, 250, 100, 100), 0.5)
+    counts = []
+    for votes in (plain.votes, plain.votes_kept):
+        torch.manual_seed(1)
+        counts.append(votes(250, plain.noisy).tolist())
+    assert counts[0] == counts[1]
+    assert sum(counts[0]) == 250
+    assert sum(count > 0 for count in counts[0]) > 1
 
 
 def test_the_timing_table() -> None:

@@ -280,6 +280,16 @@ class Plain:
                 counts += np.bincount(votes.cpu().numpy(), minlength=self._work.classes)
         return counts
 
+    def votes_kept(self, n: int, noisy: Callable[[int], Any]) -> Any:
+        """The same, better written: counts stay on the GPU, and nothing waits for it before the last batch."""
+        torch = self._torch
+        counts = torch.zeros(self._work.classes, dtype=torch.int64, device=self._image.device)
+        with torch.inference_mode():
+            for copies in self._sizes(n):
+                votes = self._model.forward(self._model.cast(noisy(copies))).argmax(1)
+                counts.scatter_add_(0, votes, torch.ones_like(votes))
+            return counts.cpu().numpy()
+
     def _sizes(self, n: int) -> Iterator[int]:
         for first in range(0, n, self._work.batch):
             yield min(self._work.batch, n - first)
