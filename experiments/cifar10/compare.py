@@ -68,6 +68,11 @@ class Pair:
     def images(self) -> int:
         return len(self.sound.hits)
 
+    @property
+    def totals(self) -> Counts:
+        """The hits of both together."""
+        return self.sound.hits + self.standard.hits
+
 
 @dataclass(frozen=True)
 class Test:
@@ -109,7 +114,7 @@ def first_count(hits: int, n: int) -> Floats:
 def swings(pair: Pair, least: int) -> Floats:
     """For each image, the probability that only the first procedure certifies it; the same as for only the second."""
     chosen = pair.sound.chosen.astype(int) + pair.standard.chosen
-    totals = pair.sound.hits + pair.standard.hits
+    totals = pair.totals
     return np.array([_swing(int(c), int(total), pair.n, least) for c, total in zip(chosen, totals, strict=True)])
 
 
@@ -180,7 +185,7 @@ def _cell_power(pair: Pair, least: int, shift: float, level: float) -> float:
 
 def estimates(pair: Pair) -> Floats:
     """The share of hits in both runs together."""
-    return (pair.sound.hits + pair.standard.hits) / (2 * pair.n)
+    return pair.totals / (2 * pair.n)
 
 
 def borderline(p: Floats) -> npt.NDArray[np.bool_]:
@@ -206,7 +211,7 @@ def _enough(p: Floats, least: int, n: int) -> Floats:
 
 def votes(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
     """Hits on all images together, sound minus standard."""
-    totals: Counts = pair.sound.hits + pair.standard.hits
+    totals = pair.totals
     deviation = 2 * math.sqrt(float(_variances(totals, pair.n).sum()))
     null = _sum_of_counts(totals, pair.n, deviation)
     difference = int(pair.sound.hits.sum() - pair.standard.hits.sum())
@@ -255,7 +260,7 @@ def _above(z: float) -> float:
 
 def detectable(pair: Pair, level: float, power: float = 0.99) -> float | None:
     """The least shift of p on borderline images, to 0.0001, that `votes` finds with this power; None beyond 0.05."""
-    totals: Counts = pair.sound.hits + pair.standard.hits
+    totals = pair.totals
     deviation = 2 * math.sqrt(float(_variances(totals, pair.n).sum()))
     critical = _sum_of_counts(totals, pair.n, deviation).critical(level)
     shifts = (k / 10_000 for k in range(1, 501))
@@ -275,29 +280,27 @@ def scatter(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
     """Σ z² less its mean, the number of images that can differ; `power` is against standard's p being larger or
     smaller by `shift`, whichever it is for each image.
     """
-    totals: Counts = pair.sound.hits + pair.standard.hits
-    variances = _variances(totals, pair.n)
-    can = variances > 0
-    totals, variances, rng = totals[can], variances[can], np.random.default_rng(0)
-    found = float(_squares(pair.sound.hits[can], totals, variances))
-    rounds = [
-        rng.hypergeometric(totals, 2 * pair.n - totals, pair.n, (1000, len(totals))) for _ in range(DRAWS // 1000)
-    ]
-    drawn = np.concatenate([_squares(each, totals, variances) for each in rounds])
+    can = _variances(pair.totals, pair.n) > 0
+    totals, rng = pair.totals[can], np.random.default_rng(0)
+    found = float(_squares(pair.sound.hits[can], totals, pair.n))
+    many = (1000, len(totals))
+    rounds = (rng.hypergeometric(totals, 2 * pair.n - totals, pair.n, many) for _ in range(DRAWS // 1000))
+    drawn = np.concatenate([_squares(each, totals, pair.n) for each in rounds])
     at_least = 1 + int((drawn >= found * (1 - 1e-9)).sum())  # sums in another order are equal
     power = _scatter_power(pair, shift, drawn, level) if level else None
     return Test(found - len(totals), float(drawn.std()), at_least / (DRAWS + 1), power)
 
 
-def _squares(first: Counts, totals: Counts, variances: Floats) -> Floats:
+def _squares(first: Counts, totals: Counts, n: int) -> Floats:
     """Σ z² of first counts, along the last axis."""
-    squares: Floats = ((first - totals / 2) ** 2 / variances).sum(axis=-1)
+    squares: Floats = ((first - totals / 2) ** 2 / _variances(totals, n)).sum(axis=-1)
     return squares
 
 
 def _scatter_power(pair: Pair, shift: float, drawn: Floats, level: float) -> float:
     """P(Σ z² is beyond the level), taken to be normal, if each image's means are `shift` apart."""
-    p = estimates(pair)[borderline(estimates(pair))]
+    p = estimates(pair)
+    p = p[borderline(p)]
     apart = pair.n * shift**2 / (2 * p * (1 - p))  # (n shift / 2)² over the variance n p (1 − p) / 2
     critical = float(np.quantile(drawn, 1 - level))
     mean, deviation = drawn.mean() + apart.sum(), math.sqrt(drawn.var() + 4 * apart.sum())

@@ -16,6 +16,7 @@ from typing import Any
 import networks
 import torch
 
+from soundsmooth.bench.rows import keep
 from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import Smoothing
@@ -57,16 +58,8 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
     found = summary(path, result)
     print(json.dumps(found, ensure_ascii=False), flush=True)
     if asked.record:
-        keep(asked.record, found)
+        keep(asked.record, found, ["run"])
     return result.refuted
-
-
-def keep(path: Path, found: dict[str, Any]) -> None:
-    """Write what was found into the file, in the place of what it says of a run with this name."""
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    others = [each for each in before if each["run"] != found["run"]]
-    rows = sorted([*others, found], key=lambda each: str(each["run"]))
-    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def summary(path: Path, result: Verification) -> dict[str, Any]:

@@ -108,14 +108,10 @@ def audit(path: Path, replays: list[dict[str, Any]]) -> dict[str, Any]:
     """What `soundsmooth verify` says of a run, and what was found when votes of a run with this very content were
     repeated.
     """
-    result = verify(path)
-    found = replay.summary(path, result)
-    again = next((each for each in replays if each["content"] == found["content"]), {})
-    return (
-        found
-        | {"refuted": result.refuted or again.get("refuted", False)}
-        | {name: again.get(name) for name in ("replay", "machine")}
-    )
+    found = replay.summary(path, verify(path))
+    again = next((each for each in replays if each["content"] == found["content"]), found)
+    repeated = {name: again[name] for name in ("replay", "machine", "findings")}
+    return found | repeated | {"refuted": found["refuted"] or again["refuted"]}
 
 
 def both(path: Path) -> Both:

@@ -9,7 +9,6 @@ Rows that the file has are measured again and replaced. Needs a GPU and 4 GB on 
 """
 
 import argparse
-import json
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ import numpy as np
 from soundsmooth.bench import cpu, gpu, networks
 from soundsmooth.bench.gpu import PRECISIONS, WORKS, Precision, Work
 from soundsmooth.bench.pairs import alternate, milliseconds
+from soundsmooth.bench.rows import keep
 from soundsmooth.certify import certify
 from soundsmooth.grid import Levels
 from soundsmooth.machine import environment
@@ -37,6 +37,8 @@ ROWS = (
     ("resnet110", 1000, ("1", "6"), {"shared": 1.005, "reloaded": 1.066, "fresh": 3.23}),
     ("resnet50", 100, ("3", "12"), {"shared": 1.002, "reloaded": 1.429, "fresh": 14.9}),
 )
+#: A row of the file is replaced by one that has these in common with it.
+SAME = ("machine", "network", "k", "precision")
 #: About so long takes one run of a method.
 SECONDS = 2.5
 
@@ -54,15 +56,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(dir=asked.folder) as folder:
             row = measure(torch, work, k, precision, asked.rounds, Path(folder)) | {"paper": paper}
         print(row, flush=True)
-        keep(asked.out, row)
-
-
-def keep(path: Path, row: dict[str, Any]) -> None:
-    """Write a row into the file, in the place of an older one."""
-    rows = json.loads(path.read_text()) if path.exists() else []
-    same = ("machine", "network", "k", "precision")
-    others = [each for each in rows if any(each[name] != row[name] for name in same)]
-    path.write_text(json.dumps([*others, row], indent=1) + "\n")
+        keep(asked.out, row, SAME)
 
 
 def _rows(network: str | None) -> Iterator[tuple[Work, str, Precision, dict[str, float]]]:

@@ -83,11 +83,11 @@ def test_the_timing_table() -> None:
 
 
 def test_a_row_replaces_an_older_one(tmp_path: Path) -> None:
-    keep, path = script("timing/measure.py").keep, tmp_path / "timing.json"
+    measure, path = script("timing/measure.py"), tmp_path / "timing.json"
     first = {"machine": "card", "network": "resnet50", "k": "3", "precision": "fp32", "images": 1}
     other = first | {"k": "12"}
     for row in (first, other, first | {"images": 2}):
-        keep(path, row)
+        measure.keep(path, row, measure.SAME)
     assert json.loads(path.read_text()) == [other, first | {"images": 2}]
 
 

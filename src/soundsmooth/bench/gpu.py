@@ -275,8 +275,7 @@ class Plain:
         """The field's loop: make noise, ask the model, fetch the votes and count them on the CPU."""
         counts = np.zeros(self._work.classes, np.int64)
         with self._torch.inference_mode():
-            for copies in self._sizes(n):
-                votes = self._model.forward(self._model.cast(noisy(copies))).argmax(1)
+            for votes in self._batches(n, noisy):
                 counts += np.bincount(votes.cpu().numpy(), minlength=self._work.classes)
         return counts
 
@@ -285,10 +284,14 @@ class Plain:
         torch = self._torch
         counts = torch.zeros(self._work.classes, dtype=torch.int64, device=self._image.device)
         with torch.inference_mode():
-            for copies in self._sizes(n):
-                votes = self._model.forward(self._model.cast(noisy(copies))).argmax(1)
+            for votes in self._batches(n, noisy):
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
             return counts.cpu().numpy()
+
+    def _batches(self, n: int, noisy: Callable[[int], Any]) -> Iterator[Any]:
+        """The votes of each batch, where the model is."""
+        for copies in self._sizes(n):
+            yield self._model.forward(self._model.cast(noisy(copies))).argmax(1)
 
     def _sizes(self, n: int) -> Iterator[int]:
         for first in range(0, n, self._work.batch):

@@ -6,10 +6,9 @@ the promised model. What torch prints of its layers changes from version to vers
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .callables import code_digest
+from .callables import code_digest, full_name
 
 if TYPE_CHECKING:
     import torch
@@ -17,9 +16,10 @@ if TYPE_CHECKING:
 
 def architecture(module: "torch.nn.Module") -> str:
     """A line for each part of the module, in torch's order, then the digests of the code that is not torch's."""
-    parts = [f"{name}: {_kind(part)} {_configuration(part)}\n" for name, part in _parts(module)]
-    own = sorted(code_digest(kind) for kind in {type(part) for _, part in _parts(module)} if not _of_torch(kind))
-    return "".join([*parts, *(f"{digest}\n" for digest in own)])
+    parts = list(module.named_modules(remove_duplicate=False))  # a part that is used twice comes twice
+    lines = [f"{name}: {full_name(type(part))} {_configuration(part)}\n" for name, part in parts]
+    own = sorted(code_digest(kind) for kind in {type(part) for _, part in parts} if not _of_torch(kind))
+    return "".join([*lines, *(f"{digest}\n" for digest in own)])
 
 
 def module_digest(module: "torch.nn.Module") -> str:
@@ -33,17 +33,8 @@ def module_digest(module: "torch.nn.Module") -> str:
     return digest.hexdigest()
 
 
-def _parts(module: "torch.nn.Module") -> "Iterator[tuple[str, torch.nn.Module]]":
-    """A part that is used twice comes twice."""
-    yield from module.named_modules(remove_duplicate=False)
-
-
 def _of_torch(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "torch"
-
-
-def _kind(part: "torch.nn.Module") -> str:
-    return f"{type(part).__module__}.{type(part).__qualname__}".replace("__mp_main__", "__main__")
 
 
 def _configuration(part: "torch.nn.Module") -> str:

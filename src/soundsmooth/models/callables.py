@@ -63,9 +63,7 @@ def code_digest(function: object) -> str:
     Data that the code reaches (globals, closures, attributes, files) are not in it.
     """
     target = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
-    module = str(getattr(target, "__module__", "?")).replace("__mp_main__", "__main__")  # a script in a new process
-    name = f"{module}.{getattr(target, '__qualname__', '?')}"
-    digest = hashlib.sha256(name.encode())
+    digest = hashlib.sha256(full_name(target).encode())
     try:
         digest.update(inspect.getsource(target).encode())
     except (OSError, TypeError):
@@ -73,6 +71,12 @@ def code_digest(function: object) -> str:
         if code is not None:
             _add_code(digest, code)
     return digest.hexdigest()
+
+
+def full_name(target: object) -> str:
+    """Of a function or a class, the same in every process."""
+    module = str(getattr(target, "__module__", "?")).replace("__mp_main__", "__main__")  # a script in a new process
+    return f"{module}.{getattr(target, '__qualname__', '?')}"
 
 
 def _add_code(digest: "hashlib._Hash", code: CodeType) -> None:
