@@ -3,6 +3,7 @@
 import os
 import random
 import sqlite3
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from soundsmooth.certify import Counts, Voting
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.promise import Inputs, Promise, Secret, secret
-from soundsmooth.runs import claims
+from soundsmooth.runs import claims, database
 from soundsmooth.runs.blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
@@ -160,6 +161,25 @@ def test_a_transaction_is_kept_whole_or_not_at_all(store: Store) -> None:
 def test_the_log_is_on_the_disk_before_a_transaction_counts(store: Store) -> None:
     assert store.db.one("PRAGMA journal_mode") == "wal"
     assert store.db.one("PRAGMA synchronous") == 2
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_a_file_that_another_process_has_locked_is_waited_for(lock: str, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "run.db", isolation_level=None, check_same_thread=False)
+    other.execute(lock)  # with the first of them SQLite refuses at once to change the journal mode
+    release = threading.Timer(0.3, other.execute, ["ROLLBACK"])
+    release.start()
+    with open_store(tmp_path / "run.db", small_run(count=4)) as opened:
+        assert opened.progress().images == 4
+    release.join()
+
+
+def test_the_wait_for_a_locked_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"another program has locked .* for more than 0\.2 seconds"):
+        open_store(tmp_path / "run.db", small_run(count=4))
 
 
 def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ MAGIC = b"SQLite format 3\0"
 HEADER = 100
 #: So long a process waits for another one's transaction. Transactions are short.
 BUSY_SECONDS = 60
+RETRY_SECONDS = 0.01
 
 
 def is_run(path: Path | None) -> bool:
@@ -46,11 +48,22 @@ class Database:
 
     def _make_durable(self) -> None:
         """Write-ahead log, and an fsync of it in every transaction before it counts as committed."""
-        (mode,) = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        if mode != "wal":
+        if self._log_ahead() != "wal":
             raise StoreError(f"{str(self.path)!r} must lie on a disk of this machine, not in a network folder")
         for setting in ("synchronous = FULL", "fullfsync = 1", "checkpoint_fullfsync = 1"):
             self._connection.execute(f"PRAGMA {setting}")
+
+    def _log_ahead(self) -> str:
+        """The journal mode, after the attempt to change it. SQLite does not wait for a lock here, so we do: several
+        processes may begin one run at the same moment."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return str(self._connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(RETRY_SECONDS)
 
     def _check_format(self) -> bool:
         """Whether there is nothing in the file yet; a ValueError if there is something that is no run."""
@@ -166,6 +179,10 @@ def _log(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
 def _line(path: Path, error: sqlite3.Error) -> str:
     """What went wrong, and what it means for the run."""
     reason = first_line(error)
@@ -174,7 +191,7 @@ def _line(path: Path, error: sqlite3.Error) -> str:
         return f"the disk is full: {str(path)!r} could not be written; {kept} once there is room"
     if name.startswith("SQLITE_IOERR"):
         return f"{str(path)!r} could not be read or written ({reason}); {kept} once the disk works"
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+    if _is_busy(error):
         return f"another program has locked {str(path)!r} for more than {BUSY_SECONDS} seconds; {kept}"
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return f"{str(path)!r} is damaged: {reason}"
