@@ -27,14 +27,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return some_images(tmp_path_factory.mktemp("data") / "some.npz", slice(0, 10))
 
 
-@pytest.fixture(scope="module")
-def quiet_counts(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list:
-    """What an undisturbed command finds."""
-    path = tmp_path_factory.mktemp("quiet") / "run.db"
-    run("certify", MODEL, data, "--n", "1000", "--seed", "s", "--out", path)
-    return counts(path)
-
-
 def some_images(path: Path, chosen: slice) -> Path:
     with np.load(embedded.IMAGES) as held:
         np.savez(path, x=held["x"][chosen], y=held["y"][chosen])
@@ -162,33 +154,49 @@ def test_without_a_run_a_failing_model_is_one_line(tmp_path: Path, monkeypatch: 
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 1
 
 
+STALLS = """
+import itertools, os, time
+
+calls = itertools.count()
+
+def make():
+    def scores(b):
+        while next(calls) >= 40 and not os.path.exists("go on"):
+            time.sleep(0.01)
+        return b.reshape(len(b), -1)[:, :2]
+    return scores
+"""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path, quiet_counts: list) -> None:
-    path, options = tmp_path / "run.db", ("--n", "1000", "--seed", "s")
-    command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), *options, "--out", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as running:
-        for _ in range(12_000):
-            if path.exists() and finished(path) > 1:
-                break
+def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_path: Path) -> None:
+    """The model stops by itself after three images and a part of the fourth, until the signal has come."""
+    (tmp_path / "mine.py").write_text(STALLS)
+    options = ["certify", "mine:make", str(data), "--n", "1000", "--batch-size", "100", "--independence", "assumed"]
+    options += ["--seed", "s", "--out"]
+    command = [sys.executable, "-c", CODE, *options, "run.db"]
+    path = tmp_path / "run.db"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=tmp_path) as running:
+        while finished(path) < 3 and running.poll() is None:
             time.sleep(0.01)
         running.send_signal(how)
         shown, _ = running.communicate(timeout=120)
-    done = finished(path)
-    assert 1 < done < 10
+    assert finished(path) == 3
     if how == signal.SIGINT:
         assert running.returncode == 130
-        assert f"stopped: {done} of 10 images are finished; the same command continues" in words(shown)
-    out = run(*command[3:]).stdout
-    assert f"continued: {done} of 10 images are finished" in out
-    assert counts(path) == quiet_counts
+        assert "stopped: 3 of 10 images are finished; the same command continues" in words(shown)
+    (tmp_path / "go on").touch()
+    assert "continued: 3 of 10 images are finished" in run(*options, "run.db", folder=tmp_path).stdout
+    run(*options, "quiet.db", folder=tmp_path)
+    assert counts(path) == counts(tmp_path / "quiet.db")
 
 
 def finished(path: Path) -> int:
     try:
         with Store.read(path) as store:
             return store.progress().finished
-    except ValueError:
+    except ValueError:  # not there yet
         return 0
 
 
