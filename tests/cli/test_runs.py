@@ -177,11 +177,16 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     options += ["--seed", "s", "--out"]
     command = [sys.executable, "-c", CODE, *options, "run.db"]
     path = tmp_path / "run.db"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=tmp_path) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=tmp_path, preexec_fn=heed_interrupts
+    ) as running:
         while finished(path) < 3 and running.poll() is None:
             time.sleep(0.01)
         running.send_signal(how)
-        shown, _ = running.communicate(timeout=120)
+        try:
+            shown, _ = running.communicate(timeout=120)
+        finally:
+            running.kill()
     assert finished(path) == 3
     if how == signal.SIGINT:
         assert running.returncode == 130
@@ -190,6 +195,11 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     assert "continued: 3 of 10 images are finished" in run(*options, "run.db", folder=tmp_path).stdout
     run(*options, "quiet.db", folder=tmp_path)
     assert counts(path) == counts(tmp_path / "quiet.db")
+
+
+def heed_interrupts() -> None:
+    """Where the tests themselves run in the background of a shell, SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(path: Path) -> int:
