@@ -331,13 +331,20 @@ def test_one_configuration_serves_commit_and_certify(data: Path, tmp_path: Path)
     assert (tmp_path / "a.jsonl").exists()
 
 
+def heed_interrupts() -> None:
+    """Where the tests themselves run in the background of a shell, SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_ctrl_c_says_what_is_finished(tmp_path: Path) -> None:
     """A run that would take very long on any machine is stopped after its first rows; they are in the file."""
     out = tmp_path / "a.tsv"
     code = "from soundsmooth.cli.main import main; main()"
     asked = ["certify", str(model()), str(embedded.IMAGES), "--n", "3000", "--out", str(out)]
-    with subprocess.Popen([sys.executable, "-c", code, *asked], stdout=subprocess.PIPE, encoding="utf-8") as running:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *asked], stdout=subprocess.PIPE, encoding="utf-8", preexec_fn=heed_interrupts
+    ) as running:
         for _ in range(1200):
             if out.exists() and len(out.read_text().splitlines()) > 2:
                 break

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import soundsmooth as ss
-from cli.test_command_line import error_of, run
+from cli.test_command_line import error_of, heed_interrupts, run
 from soundsmooth import embedded
 from soundsmooth.runs.store import Store
 
@@ -195,11 +195,6 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     assert "continued: 3 of 10 images are finished" in run(*options, "run.db", folder=tmp_path).stdout
     run(*options, "quiet.db", folder=tmp_path)
     assert counts(path) == counts(tmp_path / "quiet.db")
-
-
-def heed_interrupts() -> None:
-    """Where the tests themselves run in the background of a shell, SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(path: Path) -> int:
