@@ -211,9 +211,7 @@ def _enough(p: Floats, least: int, n: int) -> Floats:
 
 def votes(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
     """Hits on all images together, sound minus standard."""
-    totals = pair.totals
-    deviation = 2 * math.sqrt(float(_variances(totals, pair.n).sum()))
-    null = _sum_of_counts(totals, pair.n, deviation)
+    null, deviation = _sum_of_counts(pair.totals, pair.n)
     difference = int(pair.sound.hits.sum() - pair.standard.hits.sum())
     power = _votes_power(pair, shift, null.critical(level)) if level else None
     return Test(difference, deviation, null.p(difference), power)
@@ -224,13 +222,15 @@ def _variances(totals: Counts, n: int) -> Floats:
     return totals * (2 * n - totals) / (4 * (2 * n - 1))
 
 
-def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
-    """First counts minus second ones, summed over the images: 2 Σ (first − ⌊total / 2⌋), less 1 for each odd total.
+def _sum_of_counts(totals: Counts, n: int) -> tuple[Null, float]:
+    """First counts minus second ones, summed over the images: 2 Σ (first − ⌊total / 2⌋), less 1 for each odd total;
+    and their standard deviation.
 
     The sum has half the number of odd totals as its mean. The laws are multiplied as characters on a cycle around 0
     that is longer than that number by 16 deviations (and 64): by Bernstein's inequality less than 10⁻²⁰ lies beyond it,
     since a hypergeometric count is a sum of independent indicators.
     """
+    deviation = 2 * math.sqrt(float(_variances(totals, n).sum()))
     odd = int((totals % 2).sum())
     length = 1 << math.ceil(math.log2(16 * deviation + 64 + odd))
     product = np.ones(length // 2 + 1, complex)
@@ -240,7 +240,7 @@ def _sum_of_counts(totals: Counts, n: int, deviation: float) -> Null:
         product *= np.fft.rfft(np.bincount((where - total // 2) % length, law[where], length))
     law = np.fft.irfft(product, length).clip(0)
     around = np.fft.fftfreq(length, 1 / length).astype(np.int64)  # 0, 1, …, −2, −1
-    return Null(law, 2 * around - odd)
+    return Null(law, 2 * around - odd), deviation
 
 
 def _votes_power(pair: Pair, shift: float, critical: int) -> float:
@@ -260,9 +260,8 @@ def _above(z: float) -> float:
 
 def detectable(pair: Pair, level: float, power: float = 0.99) -> float | None:
     """The least shift of p on borderline images, to 0.0001, that `votes` finds with this power; None beyond 0.05."""
-    totals = pair.totals
-    deviation = 2 * math.sqrt(float(_variances(totals, pair.n).sum()))
-    critical = _sum_of_counts(totals, pair.n, deviation).critical(level)
+    null, _ = _sum_of_counts(pair.totals, pair.n)
+    critical = null.critical(level)
     shifts = (k / 10_000 for k in range(1, 501))
     return next((shift for shift in shifts if _votes_power(pair, shift, critical) >= power), None)
 
