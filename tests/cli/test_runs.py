@@ -180,7 +180,9 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=tmp_path, preexec_fn=heed_interrupts
     ) as running:
-        while finished(path) < 3 and running.poll() is None:
+        for _ in range(12_000):
+            if finished(path) == 3:
+                break
             time.sleep(0.01)
         running.send_signal(how)
         try:

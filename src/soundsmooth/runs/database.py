@@ -55,7 +55,8 @@ class Database:
 
     def _log_ahead(self) -> str:
         """The journal mode, after the attempt to change it. SQLite does not wait for a lock here, so we do: several
-        processes may begin one run at the same moment."""
+        processes may begin one run at the same moment.
+        """
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
