@@ -626,6 +626,16 @@ def test_every_stored_certificate_is_accepted(path: Path) -> None:
     assert f"{count} of {count} certificates follow" in replay.summary(path, result)["arithmetic"]
 
 
+@pytest.mark.parametrize("path", sorted((FOLDER / "runs").glob("*.db")), ids=lambda path: path.stem)
+def test_stored_runs_name_the_stored_networks(path: Path) -> None:
+    """A change of the weights, of the network's code or of the digest's form leaves runs that nobody can repeat."""
+    terms = terms_at(path)
+    assert terms is not None
+    promised = terms.promise.values
+    identity = model_of(networks.network(networks.weights_file(promised["sigma"])), dtype="fp16").identity()
+    assert (identity.kind, identity.digest) == (promised["model kind"], promised["model"])
+
+
 def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> None:
     held = FOLDER.parents[1] / "docs"
     for name in ("paper.md", "data/replay.json"):
