@@ -4,7 +4,7 @@ Both procedures classify the same images, so images are not resampled: if the tw
 image's true class would get Bin(n, p) votes in either run, independently, with a p of the image's own that nobody
 knows. Given the sum of the two counts, which of the n + n copies were hits is then a uniform choice: the first count is
 hypergeometric, whatever p is. Likewise, if only one of the two selections chose the true class, it was either with
-probability ½. So no test here needs an estimate of p, and all are exact:
+probability ½. So no test here needs an estimate of p, and all keep their level, the last two with draws from that law:
 
 - `cell`: the number of images certified at a radius, sound minus standard. An image adds +1 and −1 with the same
   probability c, which follows from the hypergeometric law and the least count that certifies the radius; the sum of
