@@ -362,8 +362,8 @@ def _networks(rows: list[dict[str, Any]]) -> str:
     ]
     return (
         "The networks beside the base recipe of 2019 (Cohen et al.: Gaussian augmentation; by the certificates that "
-        "its authors published for every 20th test image): certified accuracy at radius 0, average certified radius, and "
-        "how many of the 500 images are finished (where that is a part, what fewer copies give on it):\n\n"
+        "its authors published for every 20th test image): certified accuracy at radius 0, average certified radius, "
+        "and how many of the 500 images are finished (where that is a part, what fewer copies give on it):\n\n"
         f"{table(head, body)}"
     )
 
