@@ -263,9 +263,10 @@ def tables(found: dict[str, Any]) -> str:
 def _size(rows: list[dict[str, Any]]) -> list[str]:
     n, first = rows[0]["n"], rows[0]
     how = f"{first['device']}, {first['precision']}, batches of {first['batch']}"
-    counts = list(dict.fromkeys(f"{row['images']} of {row['promised']}" for row in rows))
+    counts = [f"{row['images']} of {row['promised']}" for row in rows]
+    shown = counts[0] if len(set(counts)) == 1 else ", ".join(counts)  # else one for each σ
     whole = all(row["images"] == row["promised"] for row in rows)
-    images = f"{first['images']} images" if whole else f"images finished in both runs: {', '.join(counts)}"
+    images = f"{first['images']} images" if whole else f"images finished in both runs: {shown}"
     radii = [f"{c['radius']:g}" for c in first["cells"]]
     accuracies = [_accuracies(row, kind) for row in rows for kind in ("sound", "standard")]
     differences = [[f"σ = {row['sigma']}", *map(_difference, row["cells"]), _mean_radius(row)] for row in rows]

@@ -37,9 +37,11 @@ from soundsmooth.runs.engine import run_of
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.verify import Given, verify
+from soundsmooth.verify.promised import model_checks
 
 FOLDER = Path(certify.__file__).parent
 ALPHA = Fraction(1, 1000)
+each_stored_run = pytest.mark.parametrize("path", sorted((FOLDER / "runs").glob("*.db")), ids=lambda path: path.stem)
 
 
 # Data
@@ -616,7 +618,7 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "runs").glob("*.db")), ids=lambda path: path.stem)
+@each_stored_run
 def test_every_stored_certificate_is_accepted(path: Path) -> None:
     """A second implementation follows each of them from its counts, and nothing in the store contradicts another."""
     with Store.read(path) as store:
@@ -626,14 +628,14 @@ def test_every_stored_certificate_is_accepted(path: Path) -> None:
     assert f"{count} of {count} certificates follow" in replay.summary(path, result)["arithmetic"]
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "runs").glob("*.db")), ids=lambda path: path.stem)
+@each_stored_run
 def test_stored_runs_name_the_stored_networks(path: Path) -> None:
     """A change of the weights, of the network's code or of the digest's form leaves runs that nobody can repeat."""
     terms = terms_at(path)
     assert terms is not None
-    promised = terms.promise.values
-    identity = model_of(networks.network(networks.weights_file(promised["sigma"])), dtype="fp16").identity()
-    assert (identity.kind, identity.digest) == (promised["model kind"], promised["model"])
+    module = networks.network(networks.weights_file(terms.promise.values["sigma"]))
+    same_model = model_checks(model_of(module, dtype="fp16").identity(), terms.promise)[0]
+    assert same_model.passed, same_model.text
 
 
 def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> None:
