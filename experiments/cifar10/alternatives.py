@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from networks import read_safetensors
+from networks import filled
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 from torch.nn.grad import conv2d_input
@@ -328,15 +328,6 @@ def noisy_copies(data: Path | None, sigma: float, copies: int = COPIES) -> Tenso
     return x + sigma * torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def loaded(network: nn.Sequential, path: Path) -> nn.Sequential:
-    """The network with weights from a file, in evaluation mode; counters of batches may be missing."""
-    missing, unexpected = network.load_state_dict(read_safetensors(path), strict=False)
-    lacking = [name for name in missing if not name.endswith("num_batches_tracked")]
-    if lacking or unexpected:
-        raise ValueError(f"{path.name} does not fit the network: {lacking or unexpected}")
-    return network.eval()
-
-
 def sigma_of(path: Path, otherwise: float) -> float:
     found = re.search(r"sigma[_-]?(\d+(?:\.\d+)?)", path.name)
     return float(found[1]) if found else otherwise
@@ -344,7 +335,7 @@ def sigma_of(path: Path, otherwise: float) -> float:
 
 def row(path: Path, network: nn.Sequential, sigma: float, data: Path | None) -> dict[str, Any]:
     """All numbers of one network; norms as log₁₀ of their products."""
-    stages = folded(loaded(network, path))
+    stages = folded(filled(network, path))
     x = noisy_copies(data, sigma)
     layers = sum(len(stage.body) if isinstance(stage, Block) else 1 for stage in stages)
     found: dict[str, Any] = {"weights": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}

@@ -28,14 +28,21 @@ def weights_file(sigma: str | Fraction, folder: Path = WEIGHTS) -> Path:
     return folder / f"resnet110_sigma{float(Fraction(sigma)):.2f}.safetensors"
 
 
-def network(weights: Path, classes: int = 10) -> torch.nn.Module:
+def network(weights: Path) -> torch.nn.Sequential:
     """ResNet-110 with these weights, in float32 and in evaluation mode."""
+    return filled(resnet110(10), weights)
+
+
+def filled(module: torch.nn.Sequential, weights: Path) -> torch.nn.Sequential:
+    """The module with these weights, cast to its own precision, in evaluation mode; every name and shape must fit."""
     held = read_safetensors(weights)
     wrong = [name for name, tensor in held.items() if not bool(tensor.isfinite().all())]
     if wrong:
         raise ValueError(f"{weights.name}: {wrong[0]!r} holds numbers that are not finite")
-    module = resnet110(classes)
-    module.load_state_dict(held)  # casts to the module's own precision; every name and shape must fit
+    try:
+        module.load_state_dict(held)
+    except RuntimeError as error:
+        raise ValueError(f"{weights.name} does not fit the network: {error}") from None
     return module.eval()
 
 

@@ -206,7 +206,7 @@ def test_the_slope_is_that_of_the_margin(network: nn.Sequential, x: torch.Tensor
 
 def test_one_row_for_each_file(tmp_path: Path, network: nn.Sequential) -> None:
     """Half-precision weights, with and without σ in the name; a file that does not fit is refused."""
-    state = {name: value.half() for name, value in network.state_dict().items() if value.is_floating_point()}
+    state = {name: value.half() if value.is_floating_point() else value for name, value in network.state_dict().items()}
     paths = [tmp_path / "first_sigma0.50.safetensors", tmp_path / "second.safetensors"]
     for path in paths:
         save_file(state, path)

@@ -120,9 +120,9 @@ def test_files_that_are_not_whole_are_refused(weights: Path, tmp_path: Path) -> 
 # Both procedures, on a network that is small and undecided
 
 
-def small_network(path: Path | None = None, classes: int = 10) -> torch.nn.Module:
+def small_network(path: Path | None = None) -> torch.nn.Module:
     torch.manual_seed(0)
-    layers = torch.nn.Conv2d(3, 4, 5, stride=4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(196, classes)
+    layers = torch.nn.Conv2d(3, 4, 5, stride=4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(196, 10)
     return torch.nn.Sequential(*layers)
 
 
@@ -278,10 +278,10 @@ def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argpars
         sys.path.insert(0, {str(FOLDER)!r})
         import certify, networks, replay, table, torch
 
-        def small_network(path, classes=10):
+        def small_network(path):
             torch.manual_seed(0)
             n = torch.nn
-            return n.Sequential(n.Conv2d(3, 4, 5, stride=4), n.ReLU(), n.Flatten(), n.Linear(196, classes))
+            return n.Sequential(n.Conv2d(3, 4, 5, stride=4), n.ReLU(), n.Flatten(), n.Linear(196, 10))
 
         networks.network = small_network
         data, out = {str(asked.data)!r}, {str(asked.out)!r}
