@@ -6,11 +6,12 @@ The archive (the "binary version", https://www.cs.toronto.edu/~kriz/cifar.html) 
 byte for the label, then 3072 for the image, channel by channel.
 """
 
-import sys
 import tarfile
 from pathlib import Path
 
 import numpy as np
+
+from soundsmooth.bench.asked import paths
 
 FOLDER = "cifar-10-batches-bin"
 FILES = {"train": [f"data_batch_{number}.bin" for number in range(1, 6)], "test": ["test_batch.bin"]}
@@ -35,4 +36,4 @@ def _records(tar: tarfile.TarFile, name: str) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    main(*(Path(name) for name in sys.argv[1:]))
+    main(*paths(__doc__, "archive", "out"))

@@ -18,7 +18,6 @@ on where it stopped. It takes about an hour of one core. What is run:
 import hashlib
 import json
 import math
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
 from soundsmooth.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
 from soundsmooth.gallery.images import load_images
@@ -185,4 +185,4 @@ def lines_of(found: Any, depth: int = 1) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*paths(__doc__, "data", "out"))

@@ -6,10 +6,10 @@ No number there is typed by hand.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, table
 
 
@@ -46,8 +46,9 @@ def of_proposition(found: dict[str, Any]) -> str:
     distances = [end for _, _, row in rows for end in row["distances"]]
     note = (
         f"‖p‖₂ lies between {min(distances):.3f} and {max(distances):.3f}. *Certified* counts certificates of the "
-        "image's own class; *contradicted* counts images whose certified ball contains an x + p with another class, "
-        "both at α divided by the number of images."
+        "image's own class, at α = 0.001, as does *radius ≥ 3*. *x + p is the other class* means: established at α "
+        "divided by the number of images; *contradicted* counts images whose certified ball contains such an x + p, "
+        "with a certificate at that α as well."
     )
     return f"{table(['n', 'images', 'certifier', *COUNTS.values(), 'wrong votes'], body)}\n\n{note}"
 
@@ -87,4 +88,4 @@ def power(row: dict[str, Any], norm: str, kind: str) -> str:
 
 
 if __name__ == "__main__":
-    main(*(Path(name) for name in sys.argv[1:]))
+    main(*paths(__doc__, "proposition", "alternatives", "page"))

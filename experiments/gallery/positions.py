@@ -9,13 +9,13 @@ Writes the JSON, and what lies between the marks in the page.
 """
 
 import json
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, table
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.gallery.certifiers import Array, values
@@ -26,8 +26,8 @@ N, ALPHA, CLAIM = 500, Fraction(1, 1000), 0.2
 DTYPES = ("float32", "float64")
 
 
-def main(data: str, out: Path, page: Path) -> None:
-    images, _ = load_images(Path(data))
+def main(data: Path, out: Path, page: Path) -> None:
+    images, _ = load_images(data)
     found = {dtype: measure(images, dtype) for dtype in DTYPES}
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     fill(page, "positions", f"\n{rows(found)}\n")
@@ -68,4 +68,4 @@ def rows(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(*paths(__doc__, "data", "out", "page"))

@@ -1,17 +1,16 @@
 """Write the tables of docs/gallery.md and docs/paper.md from a run of the gallery.
 
-soundsmooth break --json > run.jsonl
-soundsmooth break --numbers > numbers.md
-python experiments/gallery/table.py run.jsonl numbers.md docs/gallery.md docs/paper.md
+    soundsmooth break --json > run.jsonl
+    soundsmooth break --numbers > numbers.md
+    python experiments/gallery/table.py run.jsonl numbers.md docs/gallery.md docs/paper.md
 
 A page gets the tables that it has marks for.
 """
 
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, has_marks
 
 WORST = ("FALSE (point)", "FALSE (rate)", "FALSE (number)", "VOID", "refused", "holds", "abstains")
@@ -37,7 +36,7 @@ def cell(trials: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    run, numbers, *pages = map(Path, sys.argv[1:])
+    run, numbers, *pages = paths(__doc__, "run", "numbers", "page...")
     trials = [json.loads(line) for line in run.read_text(encoding="utf-8").splitlines()]
     tables = {"verdicts": verdicts(trials)} if trials else {}  # an empty file: the verdicts stay as they are
     tables |= {"numbers": numbers.read_text(encoding="utf-8").strip()}

@@ -6,10 +6,10 @@ Only what lies between the two marks in the page is replaced.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, interval, table
 
 
@@ -74,4 +74,4 @@ def exactness(rows: dict[str, dict[str, int]]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*paths(__doc__, "source", "page"))

@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from soundsmooth import embedded
+from soundsmooth.bench.asked import paths
 from soundsmooth.grid import IMAGES
 from soundsmooth.machine import environment
 from soundsmooth.models import Identity
@@ -264,4 +264,4 @@ def _take(following: Any) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*paths(__doc__, "out"))

@@ -8,11 +8,11 @@ Only what lies between the marks in the page is replaced; no number there is typ
 import json
 import math
 import statistics
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, table
 from soundsmooth.runs.blocks import block_size, vote_blocks
 from soundsmooth.runs.engine import CPU_BATCH
@@ -123,4 +123,4 @@ def duration(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main(*(Path(name) for name in sys.argv[1:]))
+    main(*paths(__doc__, "gpu", "scale", "page"))

@@ -6,10 +6,10 @@ Only what lies between the marks in the page is replaced; no number there is typ
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.bench.asked import paths
 from soundsmooth.bench.pages import fill, interval, table
 
 METHODS = ("shared", "reloaded", "fresh")
@@ -48,4 +48,4 @@ def row_of(row: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(*(Path(name) for name in sys.argv[1:]))
+    main(*paths(__doc__, "source", "page"))
