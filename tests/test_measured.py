@@ -222,9 +222,9 @@ def test_the_same_seed_gives_the_same_measurement() -> None:
     ("choices", "asked", "text"),
     [
         ({"again": 0}, {}, "again must be an integer between 1"),
-        ({"again": 10, "independence": "auto"}, {}, "goes with independence="),
-        ({}, {"bound": "hoeffding"}, 'goes with bound="clopper-pearson"'),
-        ({}, {"bound": "runner-up"}, 'goes with bound="clopper-pearson"'),
+        ({"again": 10, "independence": "auto"}, {}, "goes with measured independence"),
+        ({}, {"bound": "hoeffding"}, "goes with the bound clopper-pearson, not with hoeffding"),
+        ({}, {"bound": "runner-up"}, "goes with the bound clopper-pearson, not with runner-up"),
     ],
 )
 def test_what_does_not_go_together(choices: dict[str, object], asked: dict[str, object], text: str) -> None:
@@ -235,7 +235,7 @@ def test_what_does_not_go_together(choices: dict[str, object], asked: dict[str, 
 def test_batchwise_noise_is_refused() -> None:
     smooth = ss.Smoother(crowds.brightness, "1/2", independence="measured").smoothing
     images = Inputs((0,), (GREY.astype(np.int16),), (None,))
-    with pytest.raises(ValueError, match='not with "batchwise"'):
+    with pytest.raises(ValueError, match="not with batchwise"):
         run_of(smooth, images, settings(n=100, noise="batchwise"), secret("s"))
 
 

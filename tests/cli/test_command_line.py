@@ -197,6 +197,10 @@ HEX = "00" * 32
         (("certify", "--noise", "pink"), "noise must be one of"),
         (("certify", "--seed", "s", "--nonce", "12"), "nonce"),
         (("certify", "--seed", "s", "--nonce", ""), "the nonce is empty"),
+        (("certify", "--commitment", "12" * 32), "needs the --seed that was committed to"),
+        (("certify", "data.npz", "model.onnx"), "the model comes first"),
+        (("certify", "builtins:len", "data.npz"), "a factory takes no arguments"),
+        (("verify", "run.csv"), "a table, which has no counts"),
         (("certify", "--seed", "s", "--commitment", ""), "the commitment must be 64 hexadecimal digits"),
         (("certify", "--out", "run.xml"), "must end in .jsonl or .tsv or .db, not 'run.xml'"),
         (("certify", "--out", "."), "must end in .jsonl or .tsv or .db, not '.'"),
@@ -247,7 +251,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_
 @pytest.mark.parametrize(
     ("arrays", "text"),
     [
-        ({"images": np.zeros((2, 1, 28, 28), np.uint8)}, 'images as "x"'),
+        ({"images": np.zeros((2, 1, 28, 28), np.uint8)}, """images as "x" (and the labels as "y"), not as 'images'"""),
         ({"x": np.zeros((2, 1, 28, 28), np.float32)}, "x=ss.levels(x)"),
         ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0) is 0.3, which is not on the grid"),
         ({"x": np.full((2, 1, 28, 28), 1.3)}, "put the normalisation into the model"),
@@ -286,6 +290,11 @@ def test_a_model_with_a_wrong_output_leaves_no_file(data: Path, tmp_path: Path) 
     options = ("mine:make", data, *SMALL, "--out", "run.tsv")
     assert "[batch, classes]" in error_of("certify", *options, folder=tmp_path, quiet=False)
     assert not (tmp_path / "run.tsv").exists()
+
+
+def test_a_model_that_returns_nothing(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def make():\n    return lambda b: None\n")
+    assert "the model returned None" in error_of("certify", "mine:make", data, *SMALL, folder=tmp_path, quiet=False)
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
@@ -355,6 +364,7 @@ def test_ctrl_c_says_what_is_finished(tmp_path: Path) -> None:
     rows = len(out.read_text().splitlines()) - 1
     assert rows > 1
     assert f"stopped: {rows} of 1000 images are certified" in " ".join(shown.split())
+    assert "this cannot be continued, a run with --out run.db can" in " ".join(shown.split())
 
 
 def test_a_terminal_without_our_letters_is_no_reason_to_crash() -> None:
@@ -463,4 +473,4 @@ def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
     assert "Independence of rows and calls: measured m=5" in run("runs", "show", kept).stdout
     audit = run("verify", kept, "--model", model(), "--data", data, "--replay", "all").stdout
     assert "rows of drawn blocks are voted again, alone" in audit
-    assert "goes with independence" in error_of("certify", model(), data, *SMALL, "--again", "5")
+    assert "goes with measured independence" in error_of("certify", model(), data, *SMALL, "--again", "5")

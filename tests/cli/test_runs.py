@@ -54,6 +54,7 @@ def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> No
     shown = words(run("runs", "show", tmp_path / "run.db").stdout)
     for text in (
         "sigma: 1/4",
+        f"Whether it is so: soundsmooth verify {tmp_path / 'run.db'}",
         "3 images: 3 certified",
         "for any of these 3 with at most 0.003",
         pairs[0][0].commitment,

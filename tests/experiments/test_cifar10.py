@@ -651,7 +651,7 @@ def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> 
 
 def test_the_page_has_a_place_for_everything_that_is_written_into_it() -> None:
     page = (FOLDER.parents[1] / "docs" / "paper.md").read_text(encoding="utf-8")
-    for name in ("cifar10", "timing", "precision", "proposition", "alternatives", "positions"):
+    for name in ("cifar10", "timing", "precision", "proposition", "alternatives", "positions", "misses"):
         begin, end = f"<!-- {name} begin -->", f"<!-- {name} end -->"
         assert page.count(begin) == page.count(end) == 1
         assert page.index(begin) < page.index(end)

@@ -129,6 +129,15 @@ def test_table_list_and_unknown_names() -> None:
     assert "n must be an integer" in soundsmooth("break", "--n", "0", code=2).stderr
 
 
+def test_several_entries_are_summed_up() -> None:
+    """`round-up` alone finds the fault of scipy's numbers, which does not depend on n; nothing is found in ours."""
+    said = soundsmooth("break", "sampler", "round-up", "--against", "ours", "--against", "standard-scipy", "--n", "100")
+    rows = [" ".join(line.replace("│", " ").split()) for line in said.stdout.splitlines()]
+    assert "standard-scipy 1 of 1 round-up" in rows
+    assert "ours 0 of 2" in rows
+    assert any(row.startswith("FALSE (number): ") for row in rows)
+
+
 def test_extra_certifiers_can_be_chosen_by_name() -> None:
     lines = soundsmooth("break", "sampler", "--against", "standard-mixed", "--n", "2000", "--json").stdout.splitlines()
     assert {json.loads(line)["certifier"] for line in lines} == {"standard-mixed"}

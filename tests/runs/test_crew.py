@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pytest
@@ -247,8 +248,15 @@ def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
     kind: type[Once], timeout: float, message: str, tmp_path: Path
 ) -> None:
     build = SmootherRecipe.of(kind(tmp_path, 1), "0.5", batch_size=10, threads=1)
-    with pytest.raises(ValueError, match=rf'{message}.* while the model\'s rows were checked.*"assumed"'):
+    with pytest.raises(ValueError, match=rf"{message}.* while the model's rows were checked.* assumed leaves"):
         Muster.of(Processes(1), build, inputs(), small(), timeout=timeout)
+
+
+def test_a_model_that_cannot_be_sent_is_one_line() -> None:
+    lock = Lock()
+    build = SmootherRecipe.of(lambda batch: [lock.locked()] * len(batch), "0.5", batch_size=10, threads=1)
+    with pytest.raises(ValueError, match=r"cannot be sent to another process .*: use a function or class at the top"):
+        Muster.of(Processes(1), build, inputs(), small())
 
 
 def test_the_seed_stays_at_home() -> None:

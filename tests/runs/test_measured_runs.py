@@ -114,7 +114,7 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
             list(certify_into(store, run))
         assert not store.copies_voted()
     far = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
-    with pytest.raises(ValueError, match='not with "batchwise"'):
+    with pytest.raises(ValueError, match="not with batchwise"):
         Muster.of(FakeCrew(), far, inputs(3), small("batchwise"))
 
 

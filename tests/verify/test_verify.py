@@ -160,6 +160,8 @@ def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("\n\n")
     with pytest.raises(ValueError, match="holds no certificate"):
         verify(tmp_path / "none.jsonl")
+    with pytest.raises(ValueError, match=r"a table, which has no counts: ask for the run's \.db"):
+        verify(tmp_path / "run.tsv")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="not a text file"):
         verify(tmp_path / "bytes.json")
@@ -199,6 +201,9 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
     assert whole.tally.accuracies() == verify(run).tally.accuracies()
     assert half.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
     assert "line 3: a second certificate for image 0" in of(*lines[:2], lines[0]).findings.texts
+    some = of(lines[0], lines[1][:-9], lines[2], lines[0])
+    assert some.checks[0].text.startswith("2 of 4 certificates follow")
+    assert any(note.startswith("5 of 7 promised images have no certificate (refused, or not") for note in some.notes)
     other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
     assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
     assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]

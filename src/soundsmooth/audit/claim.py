@@ -162,5 +162,5 @@ def _number(record: Mapping[str, Any], name: str, below: bool) -> float:
     except (InvalidOperation, ValueError, OverflowError) as error:
         raise ValueError(f"the {name} is not a number: {record[name]!r:.80}") from error
     if shown > exact if below else shown < exact:
-        raise ValueError(f"the {name}'s decimal {text} claims more than its exact value {value!r}")
+        raise ValueError(f"the {name}'s decimal {text} claims more than its exact value {Decimal(value):.20g}")
     return value

@@ -11,7 +11,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..models.protocol import first_line, rows_again
+from ..models.protocol import named, rows_again
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret
 from ..report import (
@@ -29,6 +29,7 @@ from ..settings import Settings, settings
 from ..smoother import Smoother
 from .elsewhere import muster, votes_elsewhere
 from .options import Choices
+from .plain import line, say
 from .shared import inputs, is_demo, progress_bar, smoother
 
 DEMO_COPIES = 10_000
@@ -51,6 +52,7 @@ def run_certify(choices: Choices) -> None:
         images = inputs(choices, smooth.smoothing.law.grid)
         check_commitment(
             choices.get("commitment"),
+            choices.get("seed") is not None,
             lambda: promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden),
         )
         bar = progress_bar()
@@ -62,7 +64,8 @@ def run_certify(choices: Choices) -> None:
             done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
-        bar.console.print(f"\nwritten to {choices.path('out')}", highlight=False, soft_wrap=True)
+        bar.console.print()
+        say(bar.console, f"written to {choices.path('out')}")
     if is_demo(choices) and len(done) < ALL_IMAGES:
         _show_next(bar.console, done, chosen)
 
@@ -77,13 +80,14 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
             done.append(record)
     except KeyboardInterrupt:
         bar.stop()
-        bar.console.print(f"stopped: {_so_far(done, count, output)}", highlight=False)
+        left = "; this cannot be continued, a run with --out run.db can" if output.path else ""
+        say(bar.console, f"stopped: {_so_far(done, count, output)}{left}")
         raise typer.Exit(130) from None
     except (ValueError, ArithmeticError, MemoryError, OSError):  # main says them in one line as they are
         raise
     except Exception as error:  # the model's: it is somebody else's code
         raise ValueError(
-            f"the model failed: {type(error).__name__}: {first_line(error)}; {_so_far(done, count, output)}. "
+            f"the model failed: {named(error)}; {_so_far(done, count, output)}. "
             "With --out run.db such an image fails alone, and the others go on"
         ) from error
     return done
@@ -94,10 +98,12 @@ def _so_far(done: list[Certificate], count: int, output: Output) -> str:
     return f"{len(done)} of {count} images are certified{where}"
 
 
-def check_commitment(expected: str | None, made: Callable[[], Promise]) -> None:
+def check_commitment(expected: str | None, seeded: bool, made: Callable[[], Promise]) -> None:
     """Refuse to toss a coin under another promise than the one that was committed to."""
     if expected is None:
         return
+    if not seeded:
+        raise ValueError("--commitment needs the --seed that was committed to: a new one makes another promise")
     noted = expected.strip().lower()
     if not is_digest(noted):
         raise ValueError(f"the commitment must be 64 hexadecimal digits, not {expected!r}")
@@ -157,23 +163,21 @@ def chosen_settings(choices: Choices) -> Settings:
 
 
 def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: str) -> None:
-    _line(
+    line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
     rows = rows_again(independence)
     if rows is not None:
-        again = f"{rows} rows of each image are voted again, each alone, which takes time"
-        _line(console, f"independence is measured: {again}; a proof would not (soundsmooth inspect)")
+        again = f"{rows} rows of each image are voted again, each alone, which takes seconds"
+        line(
+            console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
+        )
     if not largest_radius(law.sigma, chosen, rows):
         why = "at this α nothing can be certified, even if all copies agree"
-        _line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
-    _line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+        line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
+    line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
 
 
 def _exact(value: Fraction) -> str:
@@ -187,7 +191,7 @@ def show_row(console: Console, record: Certificate) -> None:
     answer = "abstain" if record.label is None else record.label
     correct, colour = _judgement(record)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    _line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
+    line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
 
 
 def _notes(record: Certificate) -> Iterator[str]:
@@ -233,5 +237,5 @@ def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int
         f"Commitment {first.commitment}",
     )
     console.print()
-    for line in lines:
-        _line(console, line)
+    for each in lines:
+        line(console, each)

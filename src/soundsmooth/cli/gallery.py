@@ -13,7 +13,14 @@ from ..gallery.numbers import markdown, paper_numbers
 from ..gallery.pictures import check_matplotlib, picture
 from ..gallery.trial import Finding, Trial
 from ..settings import copies
+from .plain import line, say
 
+LEGEND = (
+    "FALSE (point): the certified ball holds a point, at that distance, whose other class is itself established.",
+    "FALSE (rate): certificates are false more often than alpha allows.",
+    "FALSE (number): a number is larger than the one that is proved.",
+    "VOID: the classifier breaks the theorem's assumptions, and got a certificate all the same.",
+)
 COLOURS = {Finding.REFUSED: "cyan", Finding.HOLDS: "green", Finding.ABSTAINS: "yellow"}
 
 
@@ -39,15 +46,20 @@ def run_gallery(
     if pictures is not None:
         check_matplotlib()
     usual = [certifier for name, certifier in all_certifiers().items() if name in wanted]
+    shown: list[Trial] = []
     for entry in entries.values():
         found = (trial for trial in entry.run(usual, Options(n, data, pictures)) if trial.certifier in wanted)
         if json_lines:
             for trial in found:
                 print(json.dumps(trial.to_dict(), ensure_ascii=False), flush=True)
         else:
-            _show(console, entry, list(found))
+            trials = list(found)
+            _show(console, entry, trials)
+            shown += trials
         if pictures is not None:
             picture(entry.name, pictures)
+    if len({trial.entry for trial in shown}) > 1:
+        _show_together(console, shown)
 
 
 def print_numbers(n: int | None) -> None:
@@ -81,11 +93,26 @@ def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
     console.print()
 
 
+def _show_together(console: Console, trials: list[Trial]) -> None:
+    """For each certifier, ours last, how many entries it fell for, and which."""
+    table = Table(title="together", title_justify="left", title_style="bold")
+    for heading in ("certifier", "fell for", "entries"):
+        table.add_column(heading)
+    for name in sorted(dict.fromkeys(trial.certifier for trial in trials), key=lambda name: name == "ours"):
+        tried = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name)
+        fell = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name and trial.finding.bad)
+        colour = "red" if fell else "green"
+        table.add_row(name, f"[{colour}]{len(fell)} of {len(tried)}[/]", ", ".join(fell))
+    console.print(table)
+    for text in LEGEND:
+        say(console, text)
+
+
 def _number(value: float | None) -> str:
     return "" if value is None else truncated(value, 4)
 
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
     for entry in entries.values():
-        console.print(f"[bold]{entry.name}[/]  {escape(entry.claim)}", highlight=False, soft_wrap=True)
+        line(console, f"[bold]{entry.name}[/]  {escape(entry.claim)}")
     console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

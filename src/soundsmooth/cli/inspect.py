@@ -1,6 +1,7 @@
 """`soundsmooth inspect`: is every output row of a model the same function of its own input row?"""
 
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -54,7 +55,7 @@ def _sizes(rows: int, shape: str) -> tuple[int, ...]:
 
 
 def _show(model: str, report: Report) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     verdict = "[green]proved[/]" if report.proved else "[red]not proved[/]"
     console.print(f"{escape(model)}: {verdict}")
     console.print(f"  {escape(report.reason)}")

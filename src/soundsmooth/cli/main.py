@@ -337,7 +337,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal without our letters gets question marks, not a crash
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
     warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
     try:
         sys.exit(app(standalone_mode=False) or 0)

@@ -11,6 +11,7 @@ from rich.table import Table
 from ..gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
 from ..gallery.pictures import check_matplotlib, draw_overlap
 from ..settings import copies
+from .plain import line
 
 ANSWERS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]?[/]"}
 
@@ -81,7 +82,7 @@ def _show(console: Console, found: list[Overlap]) -> None:
         )
     console.print(table)
     for overlap in found:
-        console.print(_consequence(overlap), highlight=False, soft_wrap=True)
+        line(console, _consequence(overlap))
 
 
 def _interval(overlap: Overlap) -> str:

@@ -1,11 +1,16 @@
-"""Texts of others on our screen."""
+"""Lines on the screen, ours and those of others."""
 
 from rich.console import Console
 
 
 def say(console: Console, text: str) -> None:
     """A line as it is: nothing in it is markup, a number to be coloured, or a command to the terminal."""
-    console.print(shown(text), highlight=False, soft_wrap=True, markup=False)
+    line(console, shown(text), markup=False)
+
+
+def line(console: Console, text: str, markup: bool = True) -> None:
+    """A line of ours. A terminal gets it in lines that end between words; a file gets one line."""
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal, markup=markup)
 
 
 def shown(text: str) -> str:

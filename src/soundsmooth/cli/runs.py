@@ -24,7 +24,7 @@ from ..settings import Settings
 from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
 from .elsewhere import muster, votes_elsewhere
 from .options import Choices
-from .plain import say, shown
+from .plain import line, say, shown
 from .shared import inputs, progress_bar, smoother
 
 #: Some images failed: the others are certified, and the run can be continued.
@@ -76,7 +76,8 @@ def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings
 def _open(choices: Choices, path: Path, run_with: Callable[[Secret], Run], again: bool = True) -> tuple[Store, Run]:
     begun = terms_at(path)
     run = run_with(_secret(choices, path))
-    check_commitment(choices.get("commitment"), lambda: run.promise)
+    seeded = choices.get("seed") is not None or begun is not None
+    check_commitment(choices.get("commitment"), seeded, lambda: run.promise)
     try:
         return open_store(path, run, votes=not choices.get("no_votes", False)), run
     except ValueError:
@@ -118,7 +119,7 @@ def _show_before(console: Console, store: Store) -> None:
 def _show_failure(console: Console, failure: Failure) -> None:
     label = "?" if failure.truth is None else failure.truth
     row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
-    console.print(f"[red]{row} {escape(shown(failure.error))}[/]", highlight=False, soft_wrap=True)
+    line(console, f"[red]{row} {escape(shown(failure.error))}[/]")
 
 
 def show_run(path: Path) -> None:
@@ -127,18 +128,19 @@ def show_run(path: Path) -> None:
     with Store.read(path) as store:
         for name, value in store.terms.promise.values.items():
             say(console, f"{name + ':':<15}{value}")
+        console.print()
+        say(console, f"What follows is what the file says. Whether it is so: soundsmooth verify {path}")
         show_summary(console, store)
 
 
 def show_summary(console: Console, store: Store) -> None:
-    done = store.progress()
+    done, first = store.progress(), next(store.certificates(), None)  # which may be damaged: said before all else
     console.print()
     say(console, _state(done))
     _show_troubles(console, store, done)
     settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
     if labelled(store) and done.finished:
         _show_accuracy(console, store, radii_that_occur(sigma, settings))
-    first = next(store.certificates(), None)
     if first is None:
         say(console, f"Commitment {store.terms.promise.commitment}")
     else:

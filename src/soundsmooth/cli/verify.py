@@ -24,7 +24,7 @@ from ..runs.engine import Smoothing
 from ..verify import Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
-from .plain import say, shown
+from .plain import line, say, shown
 from .shared import progress_bar
 
 REFUTED = 1
@@ -117,8 +117,7 @@ def show(console: Console, result: Verification) -> None:
     """One screen."""
     _show_promise(console, result)
     for check in sorted(result.checks, key=lambda check: check.passed is None):
-        line = f"{MARKS[check.passed]} {check.name:<13} {escape(shown(check.text))}"
-        console.print(line, highlight=False, soft_wrap=True)
+        line(console, f"{MARKS[check.passed]} {check.name:<13} {escape(shown(check.text))}")
     _show_accuracy(console, result)
     if result.replay is not None:
         _show_replay(console, result.replay, result.key_bound)
@@ -201,7 +200,7 @@ def _show_findings(console: Console, result: Verification) -> None:
         return
     console.print()
     for text in result.findings.texts[:SHOWN]:
-        console.print(f"[red]wrong:[/] {escape(shown(text))}", highlight=False, soft_wrap=True)
+        line(console, f"[red]wrong:[/] {escape(shown(text))}")
     if result.findings.count > SHOWN:
         say(console, f"… and {result.findings.count - SHOWN} more")
 

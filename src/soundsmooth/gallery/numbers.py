@@ -204,7 +204,7 @@ def _sampling() -> Iterator[Number]:
     odds = [failure_odds(sigma) for sigma in PAPER_SIGMAS]
     worst = max(odds, key=lambda each: each.per_position)
     holds = worst.per_position <= worst.paper_per_position
-    wider = "right for N_D^k, contradicted for the noise of Algorithm 2, which has 2(k + 255) breaking points"
+    wider = "contradicted for the noise of Algorithm 2, which has 2(k + 255) breaking points; right for N_D^k"
     why = "reproduced" if holds else wider
     yield Number("Section 5.2.1", "failure at one position", "≤ 2¹² / 2⁶⁴", f"{worst.ambiguous} / 2⁶⁴", why)
     right = 1 - max(each.anywhere[1] for each in odds)

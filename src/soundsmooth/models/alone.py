@@ -27,8 +27,8 @@ import numpy as np
 
 from ..grid import Floats
 from ..machine import cores
-from .protocol import NOBODY, Model, first_line
-from .recipe import ModelRecipe
+from .protocol import NOBODY, Model, named
+from .recipe import SENDABLE, ModelRecipe
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0
@@ -42,13 +42,13 @@ SCRIPT = "__main__"
 _STARTING = threading.Lock()
 
 
-def can_be_alone(recipe: Callable[[], ModelRecipe]) -> bool:
-    """Whether a model can be made in a fresh process, without the script; tried out, since nothing else tells."""
+def why_not_alone(recipe: Callable[[], ModelRecipe]) -> str | None:
+    """Why a model cannot be made in a fresh process, without the script; tried out, since nothing else tells."""
     try:
         with Alone(recipe(), may_run_script=False):
-            return True
-    except ValueError:
-        return False
+            return None
+    except ValueError as error:
+        return str(error)
 
 
 class Alone:
@@ -140,8 +140,7 @@ def _pickled(recipe: ModelRecipe) -> bytes:
     except Exception as error:  # it is their object: anything can happen
         raise ValueError(
             f"independence cannot be measured, because the model cannot be made again in a fresh process "
-            f"({type(error).__name__}: {error}): use a function or class at the top of a module, "
-            f'"package.module:factory", or an .onnx file'
+            f"({type(error).__name__}: {error}): {SENDABLE}"
         ) from error
 
 
@@ -158,7 +157,7 @@ def _serve(pipe: Connection, pickled: bytes, folder: str) -> None:
         model = recipe.build(device="cpu", threads=1, independence="assumed")
         _one_thread()
     except BaseException as error:
-        pipe.send(f"{type(error).__name__}: {first_line(error)}")
+        pipe.send(named(error))
         return
     pipe.send(None)
     with suppress(EOFError):
@@ -208,7 +207,7 @@ def _begin(model: Model, pipe: Connection, hidden: list[int]) -> _Child:
         try:
             answer = b"=" + _LABEL.pack(_vote(model, row))
         except BaseException as error:
-            answer = b"!" + f"{type(error).__name__}: {first_line(error)}".encode()[:500]
+            answer = b"!" + named(error).encode()[:500]
         os.write(theirs, answer)
     finally:
         os._exit(0)

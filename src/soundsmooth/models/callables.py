@@ -54,7 +54,10 @@ class CallableModel:
         return ModelRecipe(self.made_by or self._scores, digest=self._identity.digest)
 
     def vote(self, values: Floats) -> Votes:
-        return votes(np.asarray(self._scores(values)), len(values))
+        scores = self._scores(values)
+        if scores is None:
+            raise ValueError("the model returned None; it must return scores, [batch, classes]")
+        return votes(np.asarray(scores), len(values))
 
 
 def code_digest(function: object) -> str:

@@ -79,7 +79,8 @@ def graph_of(source: object) -> Graph | None:
         return None
     _refuse_pickle(Path(source))
     if Path(source).suffix.lower() != ".onnx":
-        raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory")
+        swapped = "; the model comes first, then the data" if Path(source).suffix == ".npz" else ""
+        raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory{swapped}")
     return Graph(*read_model(Path(source)))
 
 
@@ -127,7 +128,8 @@ def from_factory(made_by: Factory) -> object:
         factory: Callable[[], Any] = getattr(importlib.import_module(module_name), factory_name)
         model: object = factory()
     except Exception as error:  # it is their code: anything can happen
-        raise ValueError(f"cannot make a model from {name!r}: {type(error).__name__}: {error}") from error
+        hint = " (a factory takes no arguments, and returns the model)" if isinstance(error, TypeError) else ""
+        raise ValueError(f"cannot make a model from {name!r}: {type(error).__name__}: {error}{hint}") from error
     finally:
         sys.path.remove("")
     if made_by.weights is not None:

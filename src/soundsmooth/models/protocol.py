@@ -120,11 +120,16 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def named(error: BaseException) -> str:
+    """The kind of an error and the first line of its text: what somebody else's code raised."""
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
 def demanded(independence: str, again: int | None = None) -> str:
     """What is asked for, with the number of rows to vote again where independence is to be measured."""
     if independence != "measured":
         if again is not None:
-            raise ValueError('again, the number of rows to vote again, goes with independence="measured"')
+            raise ValueError("again, the number of rows to vote again, goes with measured independence")
         return independence
     rows = AGAIN if again is None else again
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_AGAIN:
@@ -157,7 +162,7 @@ def check_independence(independence: str, what: str) -> None:
     if independence == "proved":
         raise ValueError(
             f"independence cannot be proved for {what}: that its rows do not see each other and that it keeps no "
-            'memory can only be checked (independence="checked", which can be evaded) or measured ("measured")'
+            "memory can only be checked (independence checked, which can be evaded) or measured"
         )
 
 

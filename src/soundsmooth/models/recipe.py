@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .protocol import Model
 
 
+#: What can be made again elsewhere.
+SENDABLE = 'use a function or class at the top of a module, "package.module:factory", or an .onnx file'
+
+
 class Graph(NamedTuple):
     """An ONNX model as one piece of bytes, and the digest that is promised for it."""
 

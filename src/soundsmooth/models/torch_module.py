@@ -1,13 +1,14 @@
 """A torch.nn.Module on any device, as a model."""
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place
-from .alone import can_be_alone
+from .alone import why_not_alone
 from .architecture import module_digest
 from .compiled import Forward, forward_of
 from .independence import export_and_inspect
@@ -80,8 +81,9 @@ class TorchModel:
         try:
             self._module = private.to(self._device, self._dtype, memory_format=layout).eval()  # type: ignore[call-overload]
         except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+            hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
             raise ValueError(
-                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}"
+                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}{hint}"
             ) from error
 
         self._compilation = compilation
@@ -123,7 +125,15 @@ class TorchModel:
     @cached_property
     def _without_proof(self) -> str:
         """Measured, unless the module cannot be made in a fresh process (one that a notebook or script defines)."""
-        return demanded("measured") if can_be_alone(self.recipe) else "checked"
+        why_not = why_not_alone(self.recipe)
+        if why_not is None:
+            return demanded("measured")
+        warnings.warn(
+            f"the rows' independence is neither proved nor measured, only checked: {why_not}. A module whose class can "
+            "be imported is measured: move it into a file of its own",
+            stacklevel=2,
+        )
+        return "checked"
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
         """The graph for inputs of a shape, if it is proved for batches of any size."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arrays import Fetched, concatenate
 from ..grid import Levels
 from ..models import Identity, Model
-from ..models.protocol import first_line
+from ..models.protocol import named
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
 from ..noise.sources import FreshNoise
@@ -39,7 +39,7 @@ Trial = tuple[str, int, int]
 Labels = npt.NDArray[np.int64]
 _HOW_OUT = (
     "A base classifier must be one fixed function of each row. If it draws at random, anew for each row, "
-    'independence="assumed" leaves this check out, and the certificate says so'
+    "independence assumed leaves this check out, and the certificate says so"
 )
 
 
@@ -94,7 +94,7 @@ def _attempt(model: Model, sampler: AnySampler, images: Sequence[Levels], size: 
             raise
         except Exception as error:
             if not left:
-                raise ValueError(f"the model failed while its rows were checked: {first_line(error)}") from error
+                raise ValueError(f"the model failed while its rows were checked: {named(error)}") from error
     raise AssertionError
 
 

@@ -37,7 +37,7 @@ FIRST_SECONDS = 900.0
 #: A check of rows is as long as so many of the shortest blocks.
 CHECK_BLOCKS = 10
 #: How to go on with a model that cannot be checked.
-UNCHECKED = 'independence="assumed" leaves the check out, and the certificate says so'
+UNCHECKED = "independence assumed leaves the check out, and the certificate says so"
 
 
 class Death(NamedTuple):

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 Bits = npt.NDArray[np.bool_]
 
 
-_WAY_OUT = 'independence="checked" measures nothing'
+_WAY_OUT = "independence checked measures nothing"
 
 
 def check_measurable(settings: Settings) -> None:
     """Refuse, before the first draw, what a measurement does not go with."""
     if settings.bound != "clopper-pearson":
         raise ValueError(
-            f'measured independence goes with bound="clopper-pearson", not with {settings.bound!r}; {_WAY_OUT}'
+            f"measured independence goes with the bound clopper-pearson, not with {settings.bound}; {_WAY_OUT}"
         )
     if settings.noise == "batchwise":
-        raise ValueError(f'measured independence goes with noise="fresh" or "shared", not with "batchwise"; {_WAY_OUT}')
+        raise ValueError(f"measured independence goes with fresh or shared noise, not with batchwise; {_WAY_OUT}")
 
 
 class Again(NamedTuple):

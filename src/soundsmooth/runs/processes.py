@@ -12,7 +12,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..models.protocol import first_line
+from ..models.protocol import named
+from ..models.recipe import SENDABLE
 from .crew import Death, Hand, News
 from .station import Station
 
@@ -65,8 +66,12 @@ class ProcessHand:
         other.close()
 
     def call(self, method: str, *arguments: Any) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it is dead, and `read` will say so
+        try:
             self.end.send((method, arguments))
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it is dead, and `read` will say so
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            raise ValueError(f"the model cannot be sent to another process ({named(error)}): {SENDABLE}") from error
 
     def read(self) -> Any:
         try:
@@ -105,7 +110,7 @@ def _receive(end: Connection, calls: "SimpleQueue[tuple[str, tuple[Any, ...]] | 
         except (EOFError, OSError):
             return calls.put(None)
         except Exception as error:  # what was sent cannot be unpickled here
-            end.send(ValueError(f"a worker cannot load the model: {type(error).__name__}: {first_line(error)}"))
+            end.send(ValueError(f"a worker cannot load the model: {named(error)}"))
 
 
 def _sendable(error: Exception) -> Exception:
@@ -113,5 +118,5 @@ def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {first_line(error)}")
+        return RuntimeError(named(error))
     return error

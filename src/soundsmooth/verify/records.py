@@ -76,6 +76,7 @@ def read_records(path: Path, noted: Noted) -> Records:
         found.findings.add_all(f"line {number}: {fault}" for fault in one.faults)
         terms = _terms(one.record)
         if terms is None:
+            found.tally.refused += 1
             if not one.faults:
                 found.findings.add(f"line {number}: its promise is none")
             continue
@@ -85,7 +86,9 @@ def read_records(path: Path, noted: Noted) -> Records:
             found.checks = list(key_checks(*terms, noted))
         if terms != shared:
             found.findings.add(f"line {number}: this certificate is of another run than the first one")
-        elif not one.faults:
+        if terms != shared or one.faults:
+            found.tally.refused += 1
+        else:
             _add(found, one, seen, number)
     if shared is None and not found.findings:
         raise ValueError(f"{str(path)!r} holds no certificate")
@@ -98,6 +101,7 @@ def _add(found: Records, one: Examined, seen: set[int], number: int) -> None:
     record = one.record
     if record["index"] in seen:
         found.findings.add(f"line {number}: a second certificate for image {record['index']}")
+        found.tally.refused += 1
         return
     seen.add(record["index"])
     radius = float.fromhex(record["radius"]["hex"])

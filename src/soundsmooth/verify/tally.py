@@ -16,6 +16,8 @@ class Tally:
     certified: int = 0
     abstained: int = 0
     failed: int = 0
+    refused: int = 0
+    """Records in a file of certificates that count for nothing."""
     accepted: int = 0
     """Certificates and abstentions whose arithmetic is accepted."""
     loose: int = 0
@@ -55,6 +57,7 @@ class Tally:
             "certified": self.certified,
             "abstained": self.abstained,
             "failed": self.failed,
+            "refused": self.refused,
             "open": self.open,
             "accepted": self.accepted,
             "loose": self.loose,

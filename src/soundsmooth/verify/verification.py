@@ -9,7 +9,7 @@ from typing import Any
 from ..grid import Grid
 from ..noise import Purpose
 from ..promise import Inputs, Promise
-from ..runs.database import Database, is_run
+from ..runs.database import Database
 from ..runs.engine import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
@@ -33,6 +33,7 @@ from .tally import Tally
 
 Say = Callable[[str], None]
 RECORDS = (".json", ".jsonl")
+TABLES = (".tsv", ".csv", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,10 @@ def verify(
 
     `say` gets the content hash before any block is drawn: from then on the file is fixed.
     """
-    if path.suffix in RECORDS and not is_run(path):
+    if path.suffix in RECORDS:
         return _verify_records(path, noted, given)
+    if path.suffix in TABLES:
+        raise ValueError(f"{path.name} is a table, which has no counts: ask for the run's .db, or for its .jsonl")
     with opened(path) as db:
         return _verify_run(db, noted, given, say, progress, draw)
 
@@ -189,14 +192,15 @@ def _add_content(result: Verification, noted: Noted) -> None:
 
 def _add_arithmetic(result: Verification) -> None:
     tally = result.tally
-    text = f"{tally.accepted} of {tally.finished} certificates follow from their counts (a second implementation)"
+    read = tally.finished + tally.refused
+    text = f"{tally.accepted} of {read} certificates follow from their counts (a second implementation)"
     fine = tally.accepted == tally.finished if result.run else not result.findings
     result.checks.append(Check("arithmetic", fine, text))
     if tally.loose:
         result.notes.append(f"{tally.loose} certificates claim less than their counts allow: sound, but unusual")
     missing = tally.promised - tally.finished
     if missing > 0:
-        kinds = f"{tally.failed} failed, {tally.open} not finished" if result.run else "not in this file"
+        kinds = f"{tally.failed} failed, {tally.open} not finished" if result.run else "refused, or not in this file"
         result.notes.append(
             f"{missing} of {tally.promised} promised images have no certificate ({kinds}): wrong answers"
         )
