@@ -1,6 +1,7 @@
 """The command line. Thin: it reads options, calls the rooms, and shows what comes back."""
 
 import io
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -337,6 +338,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal without our letters gets question marks, not a crash
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what schedulers send ends a run as Ctrl-C does
     console = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
     warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
     try:
