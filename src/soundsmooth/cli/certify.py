@@ -45,14 +45,13 @@ def run_certify(choices: Choices) -> None:
         return certify_into_run(choices)
     if votes_elsewhere(choices):
         raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
-    chosen = chosen_settings(choices)
+    chosen, noted = chosen_settings(choices), noted_commitment(choices)
     hidden = secret(choices.get("seed"), choices.get("nonce"))
     with Output(choices.path("out"), CERTIFY_HEADER, (*SUFFIXES, ".db")) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
         check_commitment(
-            choices.get("commitment"),
-            choices.get("seed") is not None,
+            noted,
             lambda: promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden),
         )
         bar = progress_bar()
@@ -98,15 +97,23 @@ def _so_far(done: list[Certificate], count: int, output: Output) -> str:
     return f"{len(done)} of {count} images are certified{where}"
 
 
-def check_commitment(expected: str | None, seeded: bool, made: Callable[[], Promise]) -> None:
-    """Refuse to toss a coin under another promise than the one that was committed to."""
+def noted_commitment(choices: Choices, seeded: bool = False) -> str | None:
+    """The commitment that was given, before any model is loaded; `seeded`: a run that has begun holds the seed."""
+    expected: str | None = choices.get("commitment")
     if expected is None:
-        return
-    if not seeded:
+        return None
+    if not seeded and choices.get("seed") is None:
         raise ValueError("--commitment needs the --seed that was committed to: a new one makes another promise")
     noted = expected.strip().lower()
     if not is_digest(noted):
         raise ValueError(f"the commitment must be 64 hexadecimal digits, not {expected!r}")
+    return noted
+
+
+def check_commitment(noted: str | None, made: Callable[[], Promise]) -> None:
+    """Refuse to toss a coin under another promise than the one that was committed to."""
+    if noted is None:
+        return
     promise = made()
     if promise.commitment != noted:
         raise ValueError(

@@ -1,7 +1,6 @@
 """`soundsmooth inspect`: is every output row of a model the same function of its own input row?"""
 
 import json
-import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +10,7 @@ from ..machine import cores
 from ..models.independence import Report, export_and_inspect
 from ..models.load import from_factory, is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
+from .plain import line
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
 time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it. Usual causes:
@@ -55,12 +55,12 @@ def _sizes(rows: int, shape: str) -> tuple[int, ...]:
 
 
 def _show(model: str, report: Report) -> None:
-    console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    console = Console()
     verdict = "[green]proved[/]" if report.proved else "[red]not proved[/]"
-    console.print(f"{escape(model)}: {verdict}")
-    console.print(f"  {escape(report.reason)}")
+    line(console, f"{escape(model)}: {verdict}")
+    line(console, f"  {escape(report.reason)}")
     if report.operators:
         listed = ", ".join(f"{name} × {count}" for name, count in sorted(report.operators.items()))
-        console.print(f"  {report.nodes} nodes: {escape(listed)}", style="dim")
+        line(console, f"[dim]  {report.nodes} nodes: {escape(listed)}[/]")
     if not report.proved:
-        console.print(ADVICE, style="yellow", markup=False)
+        line(console, f"[yellow]{escape(ADVICE)}[/]")

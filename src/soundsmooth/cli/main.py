@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from . import options as o
-from .plain import shown
+from .plain import line, shown
 
 app = typer.Typer(
     help="Randomized smoothing certificates that are true on the computer that issues them.",
@@ -339,8 +340,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what schedulers send ends a run as Ctrl-C does
-    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty(), highlight=False)
-    warnings.showwarning = lambda message, *_, **__: console.print(f"[yellow]warning:[/] {message}")
+    console = Console(stderr=True)
+    warnings.showwarning = lambda message, *_, **__: line(console, f"[yellow]warning:[/] {message}")
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except (typer.Abort, KeyboardInterrupt):
@@ -353,6 +354,5 @@ def main() -> None:
         code, text = 2, error.format_message()
         if not text:  # without a command: the help has been shown
             sys.exit(code)
-    console.print("[red]error:[/] " if code == 2 else "", end="")
-    console.print(shown(" ".join(text.split())), markup=False)
+    line(console, f"{'[red]error:[/] ' if code == 2 else ''}{escape(shown(' '.join(text.split())))}")
     sys.exit(code)

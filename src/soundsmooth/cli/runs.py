@@ -21,7 +21,7 @@ from ..runs.resume import Engine, certify_into, open_store
 from ..runs.store import Failure, Progress, Store, terms_at
 from ..runs.summary import average_certified_radius, certified_accuracies, labelled
 from ..settings import Settings
-from .certify import ROW, check_commitment, chosen_settings, show_claim, show_head, show_row
+from .certify import ROW, check_commitment, chosen_settings, noted_commitment, show_claim, show_head, show_row
 from .elsewhere import muster, votes_elsewhere
 from .options import Choices
 from .plain import line, say, shown
@@ -36,7 +36,8 @@ def certify_into_run(choices: Choices) -> None:
     path = choices.path("out")
     assert path is not None
     chosen = chosen_settings(choices)
-    _secret(choices, path)  # what is wrong with the file or the seed is said before the model is loaded
+    _secret(choices, path)  # what is wrong with file, seed or commitment is said before the model is loaded
+    noted_commitment(choices, seeded=terms_at(path) is not None)
     if votes_elsewhere(choices):
         with muster(choices, chosen, terms_at(path)) as (crowd, mixed):
             store, run = _open(choices, path, lambda hidden: crowd.run(hidden, mixed))
@@ -76,8 +77,7 @@ def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings
 def _open(choices: Choices, path: Path, run_with: Callable[[Secret], Run], again: bool = True) -> tuple[Store, Run]:
     begun = terms_at(path)
     run = run_with(_secret(choices, path))
-    seeded = choices.get("seed") is not None or begun is not None
-    check_commitment(choices.get("commitment"), seeded, lambda: run.promise)
+    check_commitment(noted_commitment(choices, seeded=begun is not None), lambda: run.promise)
     try:
         return open_store(path, run, votes=not choices.get("no_votes", False)), run
     except ValueError:

@@ -47,10 +47,10 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
         raise ValueError(f"{str(path)!r} is a folder; the data is one .npz file")
     if not path.is_file():
         raise ValueError(f"there is no data file {str(path)!r}")
-    held = _load(path)
+    held, names = _load(path)
     if "x" not in held:
-        names = f", not as {', '.join(map(repr, held))}" if held else ""
-        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y"){names}')
+        instead = f", not as {', '.join(map(repr, names[:5]))}" if names else ""
+        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y"){instead}')
     images, labels = held["x"], held.get("y")
     if images.ndim < 2 or not len(images):
         raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
@@ -59,16 +59,14 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
     return images, labels
 
 
-def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """The arrays x and y of the file, if they are there; else the names of what is, for an error."""
+def _load(path: Path) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
+    """The arrays x and y of the file, those that are there, and the names of all that are."""
     try:
         held = np.load(path, allow_pickle=False)
         if not isinstance(held, np.lib.npyio.NpzFile):
-            return {}
+            return {}, []
         with held:
-            if "x" not in held:
-                return dict.fromkeys(held.files[:5], np.empty(0))
-            return {name: held[name] for name in ("x", "y") if name in held}
+            return {name: held[name] for name in ("x", "y") if name in held}, held.files
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError):  # ValueError: pickled objects
         reason = "it must be an .npz of plain arrays, without pickled objects"
         raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None

@@ -71,12 +71,13 @@ def read_records(path: Path, noted: Noted) -> Records:
     found = Records(None, [], Tally(), Findings())
     shared: tuple[object, ...] | None = None
     seen: set[int] = set()
+    read = 0
     for number, line in _lines(path):
+        read += 1
         one = examine(line)
         found.findings.add_all(f"line {number}: {fault}" for fault in one.faults)
         terms = _terms(one.record)
         if terms is None:
-            found.tally.refused += 1
             if not one.faults:
                 found.findings.add(f"line {number}: its promise is none")
             continue
@@ -86,10 +87,9 @@ def read_records(path: Path, noted: Noted) -> Records:
             found.checks = list(key_checks(*terms, noted))
         if terms != shared:
             found.findings.add(f"line {number}: this certificate is of another run than the first one")
-        if terms != shared or one.faults:
-            found.tally.refused += 1
-        else:
+        elif not one.faults:
             _add(found, one, seen, number)
+    found.tally.refused = read - found.tally.finished
     if shared is None and not found.findings:
         raise ValueError(f"{str(path)!r} holds no certificate")
     if found.tally.finished > found.tally.promised:
@@ -101,7 +101,6 @@ def _add(found: Records, one: Examined, seen: set[int], number: int) -> None:
     record = one.record
     if record["index"] in seen:
         found.findings.add(f"line {number}: a second certificate for image {record['index']}")
-        found.tally.refused += 1
         return
     seen.add(record["index"])
     radius = float.fromhex(record["radius"]["hex"])

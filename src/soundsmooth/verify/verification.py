@@ -11,6 +11,7 @@ from ..noise import Purpose
 from ..promise import Inputs, Promise
 from ..runs.database import Database
 from ..runs.engine import Smoothing
+from ..runs.export import WRITERS
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
 from .findings import Check, Findings
@@ -33,7 +34,7 @@ from .tally import Tally
 
 Say = Callable[[str], None]
 RECORDS = (".json", ".jsonl")
-TABLES = (".tsv", ".csv", ".parquet")
+TABLES = WRITERS.keys() - RECORDS
 
 
 @dataclass(frozen=True)

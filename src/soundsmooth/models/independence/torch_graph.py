@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from ..protocol import first_line
 from .extents import BATCH, ONE, Extent
 from .flow import data
 from .report import Report, not_proved, proved
@@ -61,7 +62,7 @@ def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "t
     try:
         program, batch = _export(_on_cpu(module), example.cpu())
     except Exception as error:  # it is their code: anything can happen
-        return module, not_proved(f"torch.export cannot turn the module into a graph: {_first_line(error)}")
+        return module, not_proved(f"torch.export cannot turn the module into a graph: {first_line(error)}")
     operators = Counter(str(node.target) for node in program.graph.nodes if node.op == "call_function")
     try:
         graph = _plain(program, _tensors(program, module, example.device), example.device)
@@ -69,10 +70,6 @@ def export_and_inspect(module: "torch.nn.Module", example: "torch.Tensor") -> "t
     except Unproved as reason:
         return module, not_proved(str(reason), batch, operators)
     return graph, proved(batch, operators)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _on_cpu(module: "torch.nn.Module") -> "torch.nn.Module":
@@ -247,7 +244,7 @@ def _outcome(
     except Unproved as reason:
         return Unproved(f"{node.target} {node.name!r}: {reason}")
     except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        return Unproved(f"{node.target} {node.name!r}: it is not understood ({_first_line(error)})")
+        return Unproved(f"{node.target} {node.name!r}: it is not understood ({first_line(error)})")
     return tuple(result) if isinstance(result, list) else result
 
 
