@@ -28,8 +28,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
         "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
         "Breakpoints and tables are proved from nothing, on one core. Where a round has one image only, *shared* noise "
         "is made for it as well, which takes milliseconds. Standard smoothing, as the field writes it, fetches the "
-        "votes after every batch, and the GPU waits; ours stay there while later batches run. *Kept* is standard smoothing "
-        "that does the same, so the last column is what is left of the difference."
+        "votes after every batch, and the GPU waits; ours stay there while later batches run. *Kept* is standard "
+        "smoothing that does the same, so the last column is what is left of the difference."
     )
     command = "`python experiments/timing/measure.py docs/data/timing.json` (with `--rounds`)."
     return f"On {'; '.join(machines)}: {command}\n\n{table(names, [row_of(row) for row in rows])}\n\n{note}"
