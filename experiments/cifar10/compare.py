@@ -10,6 +10,7 @@ probability ½. So no test here needs an estimate of p, and all keep their level
   probability c, which follows from the hypergeometric law and the least count that certifies the radius; the sum of
   independent such terms is computed in full.
 - `votes`: the sum over all images of hits, sound minus standard. It sees a shift of p long before an accuracy moves.
+  The two runs may have different numbers of copies.
 - `image`: the same for one image.
 - `scatter`: the sum over all images of squared differences, each in units of its own variance, against draws of the
   hypergeometric laws. It sees shifts of p that go up on some images and down on others.
@@ -73,6 +74,36 @@ class Pair:
         """The hits of both together."""
         return self.sound.hits + self.standard.hits
 
+    @property
+    def hits(self) -> "Hits":
+        return Hits(self.sound.hits, self.n, self.standard.hits, self.n)
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Hits on the same images in two runs, with n copies of each image in the first one and m in the second."""
+
+    first: Counts
+    n: int
+    second: Counts
+    m: int
+
+    @property
+    def weights(self) -> tuple[int, int]:
+        """What votes of the first and of the second run count, so that their difference is 0 in the mean."""
+        common = math.gcd(self.n, self.m)
+        return self.m // common, self.n // common
+
+    @property
+    def difference(self) -> int:
+        up, down = self.weights
+        return up * int(self.first.sum()) - down * int(self.second.sum())
+
+    @property
+    def estimates(self) -> Floats:
+        """The share of hits in both runs together."""
+        return (self.first + self.second) / (self.n + self.m)
+
 
 @dataclass(frozen=True)
 class Test:
@@ -101,10 +132,10 @@ def _log_factorials(n: int) -> Floats:
     return np.array([math.lgamma(k + 1) for k in range(n + 1)])
 
 
-def first_count(hits: int, n: int) -> Floats:
-    """The law of the first of two counts, each of n copies, that add up to `hits`: entry h is P(h)."""
-    log, h = _log_factorials(2 * n), np.arange(max(0, hits - n), min(n, hits) + 1)
-    weights = -(log[h] + log[n - h] + log[hits - h] + log[n - hits + h])
+def first_count(hits: int, n: int, m: int) -> Floats:
+    """The law of the first of two counts, of n and of m copies, that add up to `hits`: entry h is P(h)."""
+    log, h = _log_factorials(n + m), np.arange(max(0, hits - m), min(n, hits) + 1)
+    weights = -(log[h] + log[n - h] + log[hits - h] + log[m - hits + h])
     law = np.zeros(n + 1)
     law[h] = np.exp(weights - weights.max())
     law /= law.sum()
@@ -121,7 +152,7 @@ def swings(pair: Pair, least: int) -> Floats:
 def _swing(chosen: int, total: int, n: int, least: int) -> float:
     if chosen == 0 or total < least:
         return 0.0
-    law = first_count(total, n)
+    law = first_count(total, n, n)
     if chosen == 1:  # whichever selection it was
         return float(law[least:].sum()) / 2
     return float(law[max(least, total - least + 1) :].sum())  # the first has enough, and leaves the second too few
@@ -174,18 +205,13 @@ def _cell_power(pair: Pair, least: int, shift: float, level: float) -> float:
     the mean null law, in which both runs have the p in the middle. (The one of the counts at hand would often be less.)
     """
     chosen = (pair.sound.chosen | pair.standard.chosen).astype(float)
-    p = estimates(pair)
+    p = pair.hits.estimates
     other = shifted(p, shift)
     first, second, middle = (chosen * _enough(each, least, pair.n) for each in (p, other, (p + other) / 2))
     critical = _null_of(middle * (1 - middle)).critical(level)
     law = sum_of_swings(first * (1 - second), second * (1 - first))
     far = np.abs(np.arange(len(law)) - pair.images) >= critical
     return float(law[far].sum())
-
-
-def estimates(pair: Pair) -> Floats:
-    """The share of hits in both runs together."""
-    return pair.totals / (2 * pair.n)
 
 
 def borderline(p: Floats) -> npt.NDArray[np.bool_]:
@@ -209,46 +235,50 @@ def _enough(p: Floats, least: int, n: int) -> Floats:
     return found
 
 
-def votes(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
-    """Hits on all images together, sound minus standard."""
-    null, deviation = _sum_of_counts(pair.totals, pair.n)
-    difference = int(pair.sound.hits.sum() - pair.standard.hits.sum())
-    power = _votes_power(pair, shift, null.critical(level)) if level else None
-    return Test(difference, deviation, null.p(difference), power)
+def votes(hits: Hits, shift: float = 0.0, level: float = 0.0) -> Test:
+    """Hits on all images together, first minus second, in the units of `Hits.weights`."""
+    null, deviation = _sum_of_counts(hits)
+    power = _votes_power(hits, shift, null.critical(level)) if level else None
+    return Test(hits.difference, deviation, null.p(hits.difference), power)
 
 
-def _variances(totals: Counts, n: int) -> Floats:
-    """Of first counts: n of 2n copies, among which there are `total` hits."""
-    return totals * (2 * n - totals) / (4 * (2 * n - 1))
+def _variances(totals: Counts, n: int, m: int) -> Floats:
+    """Of first counts: n of n + m copies, among which there are `total` hits."""
+    both = n + m
+    return totals * (both - totals) * (n * m / (both**2 * (both - 1)))
 
 
-def _sum_of_counts(totals: Counts, n: int) -> tuple[Null, float]:
-    """First counts minus second ones, summed over the images: 2 Σ (first − ⌊total / 2⌋), less 1 for each odd total;
-    and their standard deviation.
+def _sum_of_counts(hits: Hits) -> tuple[Null, float]:
+    """The law of the difference, given each image's total: with the weights u and d, Σ ((u + d) first − d total), that
+    is (u + d) Σ (first − ⌊d total / (u + d)⌋), less all remainders; and its standard deviation.
 
-    The sum has half the number of odd totals as its mean. The laws are multiplied as characters on a cycle around 0
-    that is longer than that number by 16 deviations (and 64): by Bernstein's inequality less than 10⁻²⁰ lies beyond it,
+    The sum's mean is that of the remainders over u + d. The laws are multiplied as characters on a cycle around 0 that
+    is longer than twice this mean by 32 deviations (and 64): by Bernstein's inequality less than 10⁻²⁰ lies beyond it,
     since a hypergeometric count is a sum of independent indicators.
     """
-    deviation = 2 * math.sqrt(float(_variances(totals, n).sum()))
-    odd = int((totals % 2).sum())
-    length = 1 << math.ceil(math.log2(16 * deviation + 64 + odd))
+    totals, (up, down) = hits.first + hits.second, hits.weights
+    whole = up + down
+    deviation = math.sqrt(float(_variances(totals, hits.n, hits.m).sum()))
+    floors, rests = np.divmod(down * totals, whole)
+    rest = int(rests.sum())
+    length = 1 << math.ceil(math.log2(32 * deviation + 64 + 2 * rest / whole))
     product = np.ones(length // 2 + 1, complex)
-    for total in totals.tolist():
-        law = first_count(total, n)
+    for total, floor in zip(totals.tolist(), floors.tolist(), strict=True):
+        law = first_count(total, hits.n, hits.m)
         (where,) = np.nonzero(law)
-        product *= np.fft.rfft(np.bincount((where - total // 2) % length, law[where], length))
+        product *= np.fft.rfft(np.bincount((where - floor) % length, law[where], length))
     law = np.fft.irfft(product, length).clip(0)
     around = np.fft.fftfreq(length, 1 / length).astype(np.int64)  # 0, 1, …, −2, −1
-    return Null(law, 2 * around - odd), deviation
+    return Null(law, whole * around - rest), whole * deviation
 
 
-def _votes_power(pair: Pair, shift: float, critical: int) -> float:
+def _votes_power(hits: Hits, shift: float, critical: int) -> float:
     """P(|D| ≥ critical) if the second p is larger by the shift on borderline images; D is taken to be normal."""
-    p = estimates(pair)
+    (up, down), p = hits.weights, hits.estimates
     other = shifted(p, shift)
-    mean = pair.n * float((other - p).sum())
-    deviation = math.sqrt(pair.n * float((p * (1 - p) + other * (1 - other)).sum()))
+    mean = up * hits.n * float((other - p).sum())  # as up · n is down · m
+    first, second = up**2 * hits.n * p * (1 - p), down**2 * hits.m * other * (1 - other)
+    deviation = math.sqrt(float((first + second).sum()))
     if deviation == 0:
         return 0.0
     return _above((critical - mean) / deviation) + _above((critical + mean) / deviation)
@@ -258,20 +288,20 @@ def _above(z: float) -> float:
     return math.erfc(z / math.sqrt(2)) / 2
 
 
-def detectable(pair: Pair, level: float, power: float = 0.99) -> float | None:
+def detectable(hits: Hits, level: float, power: float = 0.99) -> float | None:
     """The least shift of p on borderline images, to 0.0001, that `votes` finds with this power; None beyond 0.05."""
-    null, _ = _sum_of_counts(pair.totals, pair.n)
+    null, _ = _sum_of_counts(hits)
     critical = null.critical(level)
     shifts = (k / 10_000 for k in range(1, 501))
-    return next((shift for shift in shifts if _votes_power(pair, shift, critical) >= power), None)
+    return next((shift for shift in shifts if _votes_power(hits, shift, critical) >= power), None)
 
 
 def image(pair: Pair, i: int) -> Test:
     """Hits on one image, sound minus standard."""
     first, second = int(pair.sound.hits[i]), int(pair.standard.hits[i])
     total = first + second
-    null = Null(first_count(total, pair.n), 2 * np.arange(pair.n + 1) - total)
-    deviation = 2 * math.sqrt(float(_variances(np.array(total), pair.n)))
+    null = Null(first_count(total, pair.n, pair.n), 2 * np.arange(pair.n + 1) - total)
+    deviation = 2 * math.sqrt(float(_variances(np.array(total), pair.n, pair.n)))
     return Test(first - second, deviation, null.p(first - second))
 
 
@@ -279,7 +309,7 @@ def scatter(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
     """Σ z² less its mean, the number of images that can differ; `power` is against standard's p being larger or
     smaller by `shift`, whichever it is for each image.
     """
-    can = _variances(pair.totals, pair.n) > 0
+    can = _variances(pair.totals, pair.n, pair.n) > 0
     totals, rng = pair.totals[can], np.random.default_rng(0)
     found = float(_squares(pair.sound.hits[can], totals, pair.n))
     many = (1000, len(totals))
@@ -292,13 +322,13 @@ def scatter(pair: Pair, shift: float = 0.0, level: float = 0.0) -> Test:
 
 def _squares(first: Counts, totals: Counts, n: int) -> Floats:
     """Σ z² of first counts, along the last axis."""
-    squares: Floats = ((first - totals / 2) ** 2 / _variances(totals, n)).sum(axis=-1)
+    squares: Floats = ((first - totals / 2) ** 2 / _variances(totals, n, n)).sum(axis=-1)
     return squares
 
 
 def _scatter_power(pair: Pair, shift: float, drawn: Floats, level: float) -> float:
     """P(Σ z² is beyond the level), taken to be normal, if each image's means are `shift` apart."""
-    p = estimates(pair)
+    p = pair.hits.estimates
     p = p[borderline(p)]
     apart = pair.n * shift**2 / (2 * p * (1 - p))  # (n shift / 2)² over the variance n p (1 − p) / 2
     critical = float(np.quantile(drawn, 1 - level))

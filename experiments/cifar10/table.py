@@ -10,7 +10,7 @@ Ends with code 1 if one is beyond noise, or if a run is refuted.
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,12 +20,12 @@ import numpy as np
 import replay
 from certify import read_standard
 from compare import (
+    Hits,
     Pair,
     Results,
     Test,
     cell,
     detectable,
-    estimates,
     holm,
     image,
     least_hits,
@@ -43,7 +43,7 @@ from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
-KINDS = ("cells", "mean radii", "votes", "scatter", "images")
+KINDS = ("cells", "mean radii", "votes", "scatter", "images", "longer runs")
 #: If sound and standard smoothing were the same, anything would be reported with at most this probability,
 FALSE_ALARM = 0.01
 #: of which each kind of test has its share.
@@ -62,6 +62,7 @@ PAPER = {
     "0.50": (0.708, 0.554, 0.466),
     "1.00": (0.512, 0.440, 0.370),
 }
+BOTH = ("sound", "standard")
 PAPER_TABLES = ("Table 2, n = 100000", "Table 3, n = 10000", "Table 4, n = 10000")
 SHARED = ("sigma", "n0", "n", "alpha", "bound", "batch", "model", "precision", "device", "flags", "inputs")
 
@@ -79,6 +80,10 @@ class Row:
     @property
     def certified(self) -> float:
         return self.radius if self.label == self.truth else 0.0
+
+    @property
+    def hits(self) -> int:
+        return self.estimation[self.truth]
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,7 @@ def main(runs: Path, docs: Path) -> None:
     repeated = json.loads((docs / "data/replay.json").read_text(encoding="utf-8"))
     stored = [both(path) for path in paths]
     found = summary([each for each in stored if each.indices])
-    found["networks"] = [network(each, stored) for each in stored]
+    found["networks"] = [network(each) for each in stored]
     found["audits"] = [audit(path, repeated) for path in paths]
     written = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     (docs / "data/cifar10.json").write_text(written, encoding="utf-8")
@@ -143,24 +148,17 @@ def both(path: Path) -> Both:
     return found
 
 
-def network(each: Both, others: Sequence[Both] = ()) -> dict[str, Any]:
-    """How good a network is by its sound certificates on all images that are finished; and, if those are not all, on
-    the same images in a run of it with fewer copies.
-    """
-    fewer = [other for other in others if other.sigma == each.sigma and other.pair.n < each.pair.n]
-    whole = next((other for other in fewer if each.alone.keys() < other.alone.keys()), None)
+def network(each: Both) -> dict[str, Any]:
+    """How good a network is by its sound certificates on all images that are finished."""
+    certified = [row.certified for row in each.alone.values()]
     return {
         "sigma": decimal_below(each.sigma, 2),
         "n": each.pair.n,
         "promised": each.promised,
-        **_how_good(each.alone.values()),
-        "fewer copies": whole and {"n": whole.pair.n, **_how_good([whole.alone[index] for index in each.alone])},
+        "images": len(certified),
+        "certified": [sum(Fraction(r) > radius for r in certified) for radius in RADII],
+        "mean radius": average(certified),
     }
-
-
-def _how_good(rows: Collection[Row]) -> dict[str, Any]:
-    certified = [row.certified for row in rows]
-    return {"images": len(rows), "certified": sum(r > 0 for r in certified), "mean radius": average(certified)}
 
 
 def standard_rows(lines: list[dict[str, Any]]) -> dict[int, Row]:
@@ -173,7 +171,7 @@ def _results(rows: dict[int, Row], indices: Iterable[int]) -> Results:
     chosen = [rows[i] for i in indices]
     return Results(
         np.array([int(np.argmax(row.selection)) == row.truth for row in chosen], bool),
-        np.array([row.estimation[row.truth] for row in chosen], np.int64),
+        np.array([row.hits for row in chosen], np.int64),
         np.array([row.certified for row in chosen], float),
     )
 
@@ -203,8 +201,38 @@ def summary(runs: Sequence[Both]) -> dict[str, Any]:
         tests["votes"].append((name, row["votes"]["p"]))
         tests["scatter"].append((name, row["scatter"]["p"]))
         tests["images"] += [(f"{name}, image {i}", image(each.pair, k).p) for k, i in enumerate(each.indices)]
-    families = {kind: _family(named) for kind, named in tests.items()}
-    return {"false alarm": FALSE_ALARM, "level": LEVEL, "shift": SHIFT, "families": families, "runs": rows}
+    compared = longer(runs)
+    for found in compared:
+        name = f"σ = {found['sigma']}, n = {found['n']}"
+        tests["longer runs"] += [(f"{name}, {kind}", found[kind]["p"]) for kind in BOTH]
+    families = {kind: _family(named) for kind, named in tests.items() if named}
+    shared = {"false alarm": FALSE_ALARM, "level": LEVEL, "shift": SHIFT}
+    return shared | {"families": families, "runs": rows, "longer": compared}
+
+
+def longer(runs: Sequence[Both]) -> list[dict[str, Any]]:
+    """Votes of sound and of standard runs against those of a sound run with more copies, on the images that are
+    finished in both; standard runs of that length need not be there.
+    """
+    pairs = [(few, many) for few in runs for many in runs if few.sigma == many.sigma and few.pair.n < many.pair.n]
+    return [_longer(few, many, LEVEL / (2 * len(pairs))) for few, many in pairs]
+
+
+def _longer(few: Both, many: Both, level: float) -> dict[str, Any]:
+    apart = ("n", "inputs")  # the digest of the inputs is one of their order too
+    differ = [name for name in SHARED if name not in apart and few.terms[name] != many.terms[name]]
+    if differ:
+        raise ValueError(f"σ = {few.sigma}: runs with different n differ in {', '.join(differ)}")
+    where = [k for k, index in enumerate(few.indices) if index in many.alone]
+    second = np.array([many.alone[few.indices[k]].hits for k in where], np.int64)
+    hits = {kind: Hits(getattr(few.pair, kind).hits[where], few.pair.n, second, many.pair.n) for kind in BOTH}
+    return {
+        "sigma": decimal_below(few.sigma, 2),
+        "n": few.pair.n,
+        "more": many.pair.n,
+        "images": len(where),
+        **{kind: {**asdict(votes(each)), "detectable": detectable(each, level)} for kind, each in hits.items()},
+    }
 
 
 def _family(named: list[tuple[str, float]]) -> dict[str, Any]:
@@ -231,14 +259,14 @@ def _run(each: Both, cell_level: float, run_level: float) -> dict[str, Any]:
         "images": pair.images,
         "promised": each.promised,
         **{name: each.terms[name] for name in ("alpha", "n0", "batch", "model", "precision", "device", "inputs")},
-        "borderline": int(borderline_images(estimates(pair)).sum()),
+        "borderline": int(borderline_images(pair.hits.estimates).sum()),
         "cells": [_cell(each, radius, cell_level) for radius in RADII],
         "mean radius": {
             "sound": average(pair.sound.radius),
             "standard": average(pair.standard.radius),
             **asdict(mean_radius(pair)),
         },
-        "votes": {**asdict(votes(pair, SHIFT, run_level)), "detectable": detectable(pair, run_level)},
+        "votes": {**asdict(votes(pair.hits, SHIFT, run_level)), "detectable": detectable(pair.hits, run_level)},
         "scatter": asdict(scatter(pair, SHIFT, run_level)),
     }
 
@@ -265,7 +293,8 @@ def tables(found: dict[str, Any]) -> str:
     """The text between the marks."""
     sizes = sorted({row["n"] for row in found["runs"]})
     parts = [part for n in sizes for part in _size([row for row in found["runs"] if row["n"] == n])]
-    parts += [_judgement(found), _power(found), _audits(found["audits"]), _networks(found["networks"])]
+    parts += [_judgement(found), _power(found), *([_longer_runs(found["longer"])] if found["longer"] else [])]
+    parts += [_all_certificates(found["networks"]), _audits(found["audits"]), _networks(found["networks"])]
     return "\n\n".join(["", *parts, ""])
 
 
@@ -277,7 +306,7 @@ def _size(rows: list[dict[str, Any]]) -> list[str]:
     whole = all(row["images"] == row["promised"] for row in rows)
     images = f"{first['images']} images" if whole else f"images finished in both runs: {shown}"
     radii = [f"{c['radius']:g}" for c in first["cells"]]
-    accuracies = [_accuracies(row, kind) for row in rows for kind in ("sound", "standard")]
+    accuracies = [_accuracies(row, kind) for row in rows for kind in BOTH]
     differences = [[f"σ = {row['sigma']}", *map(_difference, row["cells"]), _mean_radius(row)] for row in rows]
     return [
         f"**n = {n}** ({images}; n₀ = {first['n0']}, α = {first['alpha']}; {how})",
@@ -313,9 +342,9 @@ def _judgement(found: dict[str, Any]) -> str:
                      f"{family['adjusted']:.2g}", beyond])  # fmt: skip
     head = ["tests", "how many", "with p ≤ 0.05", "smallest p", "corrected (Holm)", "beyond noise"]
     return (
-        f"{table(head, rows)}\n\n*Beyond noise* is a corrected p of at most {found['level']:g}. If the two procedures "
-        "smoothed the same classifier, all these tests together would report anything with probability at most "
-        f"{found['false alarm']:g}. (*Votes* add up all images' votes for the true class; *scatter* adds up their "
+        f"{table(head, rows)}\n\n*Beyond noise* is a corrected p of at most {found['level']:.2g}. If the two "
+        "procedures smoothed the same classifier, all these tests together would report anything with probability at "
+        f"most {found['false alarm']:g}. (*Votes* add up all images' votes for the true class; *scatter* adds up their "
         "squared differences. Fewer than one image in twenty has p ≤ 0.05, since counts of nearly unanimous votes are "
         "coarse.)"
     )
@@ -338,13 +367,36 @@ def _powers(row: dict[str, Any]) -> list[str]:
     return [
         f"σ = {row['sigma']}, n = {row['n']}",
         f"{row['borderline']}",
-        f"{seen['difference']:+d} ± {seen['deviation']:.0f} ({seen['p']:.2g})",
+        _votes_against(seen),
         f"{seen['power']:.3f}",
-        "more than 0.05" if seen["detectable"] is None else f"{seen['detectable']:.4f}",
+        _shift(seen),
         f"{row['scatter']['difference']:+.0f} ± {row['scatter']['deviation']:.0f} ({row['scatter']['p']:.2g})",
         f"{row['scatter']['power']:.3f}",
         f"{best['power']:.3f} (radius {best['radius']:g})",
     ]
+
+
+def _longer_runs(rows: list[dict[str, Any]]) -> str:
+    n, more = rows[0]["n"], rows[0]["more"]
+    head = ["votes", "images", *(f"{kind}, n = {n}" for kind in BOTH), "shift found with power 0.99"]
+    body = []
+    for row in rows:
+        seen = [row[kind] for kind in BOTH]
+        body.append([f"σ = {row['sigma']}", f"{row['images']}", *map(_votes_against, seen), _shift(seen[-1])])
+    return (
+        f"*Longer runs*: the sound ones with n = {more} have more images than standard ones with this n. So both runs "
+        f"with n = {n} are compared with them: {more // n} times their votes, minus the votes of the longer run, on "
+        "all images that they share. The column *sound* compares the procedure with itself.\n\n"
+        f"{table(head, body)}"
+    )
+
+
+def _votes_against(seen: dict[str, Any]) -> str:
+    return f"{seen['difference']:+d} ± {seen['deviation']:.0f} ({seen['p']:.2g})"
+
+
+def _shift(seen: dict[str, Any]) -> str:
+    return "more than 0.05" if seen["detectable"] is None else f"{seen['detectable']:.4f}"
 
 
 def _audits(rows: list[dict[str, Any]]) -> str:
@@ -379,24 +431,30 @@ def _networks(rows: list[dict[str, Any]]) -> str:
     return (
         "The networks beside the base recipe of 2019 (Cohen et al.: Gaussian augmentation; by the certificates that "
         "its authors published for every 20th test image): certified accuracy at radius 0, average certified radius, "
-        "and how many of the 500 images are finished (where that is a part, what fewer copies give on it). Last, the "
-        "accuracies of the paper's sound tables, which give no average radius; its network of Table 2 had seen "
-        "ImageNet before, those of Tables 3 and 4 were trained against attacks with ε = 1 and 2:\n\n"
-        f"{table(head, body)}"
+        "and how many of the 500 images are finished. Last, the accuracies of the paper's sound tables, which give no "
+        "average radius; its network of Table 2 had seen ImageNet before, those of Tables 3 and 4 were trained against "
+        f"attacks with ε = 1 and 2:\n\n{table(head, body)}"
     )
+
+
+def _all_certificates(rows: list[dict[str, Any]]) -> str:
+    """Those with most copies, on all their images."""
+    n = max(row["n"] for row in rows)
+    head = ["certified accuracy at radius", *(f"{float(radius):g}" for radius in RADII), "ACR", "images"]
+    body = [_alone(row) for row in rows if row["n"] == n and row["images"]]
+    return f"All sound certificates with n = {n}, with or without a standard one beside them:\n\n{table(head, body)}"
+
+
+def _alone(row: dict[str, Any]) -> list[str]:
+    shares = [decimal_below(Fraction(each, row["images"])) for each in row["certified"]]
+    return [f"σ = {row['sigma']}, sound", *shares, decimal_below(Fraction(row["mean radius"]), 4), f"{row['images']}"]
 
 
 def _network(row: dict[str, Any] | None) -> str:
     if not row or not row["images"]:
         return "none"
-    fewer = row["fewer copies"]
-    same = f"; n = {fewer['n']} on the same: {_accuracy_and_radius(fewer)}" if fewer else ""
-    return f"{_accuracy_and_radius(row)} ({row['images']}{same})"
-
-
-def _accuracy_and_radius(row: dict[str, Any]) -> str:
-    accuracy = decimal_below(Fraction(row["certified"], row["images"]))
-    return f"{accuracy}, {decimal_below(Fraction(row['mean radius']))}"
+    accuracy = decimal_below(Fraction(row["certified"][0], row["images"]))
+    return f"{accuracy}, {decimal_below(Fraction(row['mean radius']))} ({row['images']})"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ shared by all images, shared and reloaded from files for each of them, or fresh.
 
 Everything in a row ran in one process, in turn. The networks have random weights. Standard smoothing is as the field
 writes it: no bound, no records, no checks; *kept* is the same with votes that stay on the GPU until they are counted.
-Rows that the file has are measured again and replaced. Needs a GPU and 4 GB on the disk.
+Rows that the file has, with as many rounds, are measured again and replaced. Needs a GPU and 4 GB on the disk.
 """
 
 import argparse
@@ -40,7 +40,7 @@ ROWS = (
 #: The precisions in which the networks run: the paper's, and the field's fastest.
 MEASURED = (PRECISIONS[0], PRECISIONS[2])
 #: A row of the file is replaced by one that has these in common with it.
-SAME = ("machine", "network", "k", "precision")
+SAME = ("machine", "network", "k", "precision", "rounds")
 #: About so long takes one run of a method.
 SECONDS = 2.5
 

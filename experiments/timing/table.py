@@ -22,7 +22,9 @@ def main(source: Path, page: Path) -> None:
 def tables(rows: list[dict[str, Any]]) -> str:
     ratios = [f"{name} / standard" for name in METHODS]
     names = ["one image, seconds", "k", "rounds", "standard", "kept", *METHODS, "breakpoints", *ratios, "fresh / kept"]
-    machines = sorted({f"one {row['machine']}, torch {row['environment']['torch']}" for row in rows})
+    machines = sorted({f"{row['machine']}, torch {row['environment']['torch']}" for row in rows})
+    several = sorted({row["rounds"] for row in rows})
+    command = "python experiments/timing/measure.py docs/data/timing.json"
     note = (
         "A ratio is the median of those of the rounds, in each of which every method ran once; in square brackets "
         "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
@@ -31,8 +33,16 @@ def tables(rows: list[dict[str, Any]]) -> str:
         "votes after every batch, and the GPU waits; ours stay there while later batches run. *Kept* is standard "
         "smoothing that does the same, so the last column is what is left of the difference."
     )
-    command = "`python experiments/timing/measure.py docs/data/timing.json` (with `--rounds`)."
-    return f"On {'; '.join(machines)}: {command}\n\n{table(names, [row_of(row) for row in rows])}\n\n{note}"
+    commands = "\n".join(f"    {command} {_options(rows, rounds)}" for rounds in several)
+    measured = table(names, [row_of(row) for row in rows])
+    return f"On one GPU, {'; '.join(machines)}:\n\n{commands}\n\n{measured}\n\n{note}"
+
+
+def _options(rows: list[dict[str, Any]], rounds: int) -> str:
+    """Those that made the rows with so many rounds."""
+    precisions = {row["precision"] for row in rows if row["rounds"] == rounds}
+    only = "" if precisions == {row["precision"] for row in rows} else f' --precision "{precisions.pop()}"'
+    return f"--rounds {rounds}{only}"
 
 
 def row_of(row: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ import pytest
 import replay
 import table
 import torch
-from compare import Pair, Results
+from compare import Hits, Pair, Results
 from safetensors.torch import load_file, save_file
 
 from soundsmooth.bench.networks import resnet110
@@ -340,7 +341,7 @@ def test_tables_are_made_from_the_runs(asked: argparse.Namespace, docs: Path) ->
     assert "accepted: 6 of 6 certificates follow from their counts" in text
     assert "(a second implementation) | none |" in text
     (row,) = found["networks"]
-    assert row["certified"] == run["cells"][0]["sound"]
+    assert row["certified"] == [each["sound"] for each in run["cells"]]
     assert f"| 0.25 | 0.748, 0.429 | {table._network(row)} |" in text
 
 
@@ -372,6 +373,31 @@ def test_a_sound_run_alone_is_counted_but_not_compared(asked: argparse.Namespace
     found, _, _ = tables_of(asked.out, docs)
     assert [row["sigma"] for row in found["runs"]] == ["0.25"]
     assert [(row["sigma"], row["images"]) for row in found["networks"]] == [("0.25", 6), ("0.50", 6)]
+
+
+def test_shorter_runs_are_compared_with_a_longer_one(asked: argparse.Namespace, docs: Path) -> None:
+    """The standard run is as short as it began; the order of the images does not matter, their numbers do."""
+    images = certify.images_of(asked)
+    certify.certify(asked, "0.25", images, certify.Clock())
+    asked.n, asked.spread, asked.only = 600, 2, "sound"
+    spread = certify.images_of(asked)
+    assert spread.indices != images.indices
+    certify.certify(asked, "0.25", spread, certify.Clock())
+    asked.first, asked.only = 1, "standard"
+    certify.certify(asked, "0.25", spread, certify.Clock())
+    found, text, _ = tables_of(asked.out, docs)
+    (row,) = found["longer"]
+    assert (row["n"], row["more"], row["images"]) == (200, 600, 6)
+    few, many = (table.both(asked.out / f"sound_sigma0.25_n{n}.db") for n in (200, 600))
+    assert len(many.indices) == 1
+    hits = sum(each.hits for each in many.alone.values())
+    for kind in table.BOTH:
+        assert row[kind]["difference"] == 3 * int(getattr(few.pair, kind).hits.sum()) - hits
+    assert f"| {table._votes_against(row['sound'])} | {table._votes_against(row['standard'])} |" in text
+    assert found["families"]["longer runs"]["tests"] == 2
+    other = replace(many, terms=many.terms | {"model": "another"})
+    with pytest.raises(ValueError, match="differ in model"):
+        table.longer([few, other])
 
 
 def test_an_offset_in_the_standard_run_is_reported(asked: argparse.Namespace) -> None:
@@ -443,15 +469,15 @@ def test_the_least_count_that_certifies() -> None:
         assert compare.least_hits(radius, n, sigma, ALPHA) == min(enough, default=n + 1)
 
 
-def hypergeometric(first: int, total: int, n: int) -> Fraction:
-    return Fraction(math.comb(n, first) * math.comb(n, total - first), math.comb(2 * n, total))
+def hypergeometric(first: int, total: int, n: int, m: int) -> Fraction:
+    return Fraction(math.comb(n, first) * math.comb(m, total - first), math.comb(n + m, total))
 
 
+@pytest.mark.parametrize(("n", "m"), [(20, 20), (8, 32), (32, 8)])
 @pytest.mark.parametrize("total", [0, 1, 13, 20, 33, 39, 40])
-def test_the_law_of_the_first_count(total: int) -> None:
-    n = 20
-    exact = [float(hypergeometric(h, total, n)) if 0 <= total - h <= n else 0.0 for h in range(n + 1)]
-    np.testing.assert_allclose(compare.first_count(total, n), exact, rtol=1e-9)
+def test_the_law_of_the_first_count(total: int, n: int, m: int) -> None:
+    exact = [float(hypergeometric(h, total, n, m)) if 0 <= total - h <= m else 0.0 for h in range(n + 1)]
+    np.testing.assert_allclose(compare.first_count(total, n, m), exact, rtol=1e-9)
 
 
 @pytest.mark.parametrize("chosen", [(True, True), (True, False), (False, False)])
@@ -462,21 +488,32 @@ def test_how_often_only_one_of_two_certifies(chosen: tuple[bool, bool], total: i
     for first in range(max(0, total - n), min(n, total) + 1):
         for u, v in (chosen, chosen[::-1]):  # either selection with probability ½
             only = u and first >= least and not (v and total - first >= least)
-            exact += hypergeometric(first, total, n) * Fraction(only) / 2
+            exact += hypergeometric(first, total, n, n) * Fraction(only) / 2
     pair = Pair(n, results([min(total, n)], [chosen[0]]), results([total - min(total, n)], [chosen[1]]))
     np.testing.assert_allclose(compare.swings(pair, least), [float(exact)], rtol=1e-9)
 
 
-def test_the_sum_of_votes_is_what_convolution_says() -> None:
-    n, pair = 15, Pair(15, results([3, 9, 15, 0, 7]), results([5, 8, 14, 0, 12]))
+@pytest.mark.parametrize(
+    ("first", "n", "second", "m", "up", "down"),
+    [
+        ([3, 9, 15, 0, 7], 15, [5, 8, 14, 0, 12], 15, 1, 1),
+        ([3, 4, 0, 1, 5], 5, [5, 8, 3, 0, 15], 15, 3, 1),
+        ([3, 5, 9, 0, 1], 9, [1, 4, 5, 2, 0], 6, 2, 3),
+    ],
+)
+def test_the_sum_of_votes_is_what_convolution_says(
+    first: list[int], n: int, second: list[int], m: int, up: int, down: int
+) -> None:
     law = {0: Fraction(1)}
-    for total in (pair.sound.hits + pair.standard.hits).tolist():
-        steps = {2 * h - total: hypergeometric(h, total, n) for h in range(max(0, total - n), min(n, total) + 1)}
+    for total in map(sum, zip(first, second, strict=True)):
+        ways = range(max(0, total - m), min(n, total) + 1)
+        steps = {up * h - down * (total - h): hypergeometric(h, total, n, m) for h in ways}
         law = {d: sum((law.get(d - s, Fraction(0)) * w for s, w in steps.items()), Fraction(0))
                for d in {a + b for a, b in product(law, steps)}}  # fmt: skip
-    exact = float(sum(w for d, w in law.items() if abs(d) >= 5))
-    found = compare.votes(pair)
-    assert (found.difference, found.p) == (-5, pytest.approx(exact, rel=1e-9))
+    difference = up * sum(first) - down * sum(second)
+    exact = float(sum(w for d, w in law.items() if abs(d) >= abs(difference)))
+    found = compare.votes(Hits(np.array(first), n, np.array(second), m))
+    assert (found.difference, found.p) == (difference, pytest.approx(exact, rel=1e-9))
     assert found.deviation == pytest.approx(math.sqrt(float(sum(d * d * w for d, w in law.items()))))
 
 
@@ -484,7 +521,7 @@ def test_the_sum_of_many_odd_totals() -> None:
     """500 images with one vote missing in one of the runs: 275 of them in the first. Each is ±1 with probability ½."""
     n, missing = 1000, np.arange(500) < 275
     pair = Pair(n, results((n - missing).tolist()), results((n - 1 + missing).tolist()))
-    found = compare.votes(pair)
+    found = compare.votes(pair.hits)
     assert found.difference == -50
     assert found.p == pytest.approx(2 * sum(math.comb(500, k) for k in range(275, 501)) / 2**500, rel=1e-6)
 
@@ -495,7 +532,7 @@ def binomial(hits: int, n: int, p: Fraction) -> Fraction:
 
 TESTS: dict[str, Callable[[Pair], compare.Test]] = {
     "cell": lambda pair: compare.cell(pair, 3),
-    "votes": compare.votes,
+    "votes": lambda pair: compare.votes(pair.hits),
     "image": lambda pair: compare.image(pair, 0),
 }
 
@@ -527,7 +564,7 @@ def test_the_power_of_a_cell_is_about_what_enumeration_says(hits: list[int], lea
     """Of two images with 6 copies; on larger tasks, by simulation, a power that is stated is rather too small."""
     n, shift = 6, 0.3
     pair = Pair(n, results(hits[:2]), results(hits[2:]))
-    p = [*compare.estimates(pair), *(compare.estimates(pair) + shift)]
+    p = [*pair.hits.estimates, *(pair.hits.estimates + shift)]
     exact = 0.0
     for outcome in product(range(n + 1), repeat=4):
         found = compare.cell(Pair(n, results(list(outcome[:2])), results(list(outcome[2:]))), least).p <= level
@@ -542,12 +579,25 @@ def test_an_offset_of_two_hundredths_is_seen_and_no_offset_is_not() -> None:
     p = np.linspace(0.3, 0.9999, 500)
     first = results(rng.binomial(n, p).tolist())
     same, other = (Pair(n, first, results(rng.binomial(n, q).tolist())) for q in (p, compare.shifted(p, 0.02)))
+    assert compare.votes(same.hits, 0.02, level).power == pytest.approx(1, abs=1e-9)
+    assert compare.votes(same.hits).p > level
+    assert compare.votes(other.hits).p <= level
+    least = compare.detectable(same.hits, level)
+    assert least is not None
+    assert 0.001 < least < 0.01
+
+
+def test_an_offset_is_seen_beside_a_run_with_more_copies() -> None:
+    """As above, with ten times as many copies in the second run: a smaller shift is found with the same power."""
+    rng, n, level = np.random.default_rng(), 10_000, 1e-9
+    p = np.linspace(0.3, 0.9999, 500)
+    first = rng.binomial(n, p)
+    same, other = (Hits(first, n, rng.binomial(10 * n, q), 10 * n) for q in (p, compare.shifted(p, 0.02)))
     assert compare.votes(same, 0.02, level).power == pytest.approx(1, abs=1e-9)
     assert compare.votes(same).p > level
     assert compare.votes(other).p <= level
-    least = compare.detectable(same, level)
-    assert least is not None
-    assert 0.001 < least < 0.01
+    least = [compare.detectable(hits, level) for hits in (same, Hits(first, n, first, n))]
+    assert 0.001 < (least[0] or 1) < (least[1] or 0) < 0.01
 
 
 def test_the_scatter_is_what_enumeration_says() -> None:
@@ -555,8 +605,8 @@ def test_the_scatter_is_what_enumeration_says() -> None:
     n = 4
     for hits in ((3, 1, 2, 4), (4, 0, 0, 4), (2, 2, 3, 1), (4, 1, 4, 3)):
         totals = [hits[0] + hits[2], hits[1] + hits[3]]
-        laws = [compare.first_count(total, n) for total in totals]
-        variances = compare._variances(np.array(totals), n)
+        laws = [compare.first_count(total, n, n) for total in totals]
+        variances = compare._variances(np.array(totals), n, n)
 
         def squares(first: tuple[int, ...], totals: list[int] = totals, variances: Any = variances) -> float:
             terms = zip(first, totals, variances, strict=True)

@@ -77,18 +77,21 @@ def test_the_timing_table() -> None:
     found = script("timing/table.py").tables([row])
     assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 3 | 2.000 | 1.900 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
     assert "1.500 [1.250, 1.750] (14.9) | 1.100 [1.000, 1.200] |" in found
-    assert "On one card, torch 9:" in found
+    assert "On one GPU, card, torch 9:" in found
+    assert "timing.json --rounds 3\n" in found
+    more = script("timing/table.py").tables([row, row | {"rounds": 7}, row | {"precision": "bf16"}])
+    assert 'timing.json --rounds 7 --precision "fp32"\n' in more
     lines = [line for line in found.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
 
 
 def test_a_row_replaces_an_older_one(tmp_path: Path) -> None:
     measure, path = script("timing/measure.py"), tmp_path / "timing.json"
-    first = {"machine": "card", "network": "resnet50", "k": "3", "precision": "fp32", "images": 1}
-    other = first | {"k": "12"}
-    for row in (first, other, first | {"images": 2}):
+    first = {"machine": "card", "network": "resnet50", "k": "3", "precision": "fp32", "rounds": 3, "images": 1}
+    others = [first | {"k": "12"}, first | {"rounds": 7}]
+    for row in (first, *others, first | {"images": 2}):
         measure.keep(path, row, measure.SAME)
-    assert json.loads(path.read_text()) == [other, first | {"images": 2}]
+    assert json.loads(path.read_text()) == [*others, first | {"images": 2}]
 
 
 def test_how_much_faster_is_field_over_ours() -> None:
