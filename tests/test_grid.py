@@ -182,6 +182,16 @@ def test_other_dtypes_are_refused(image: np.ndarray) -> None:
         IMAGES.on_grid(image)
 
 
+@pytest.mark.parametrize("values", [np.arange(4), np.arange(4, dtype=np.uint8), IMAGES.values(np.arange(4))])
+def test_masked_arrays_are_refused(values: np.ndarray) -> None:
+    masked = np.ma.masked_array(values, mask=[0, 1, 0, 0])
+    for read in (levels, IMAGES.on_grid, IMAGES.fixed, IMAGES.levels_of_floats):
+        with pytest.raises(ValueError, match="masked"):
+            read(masked)
+    with pytest.raises(ValueError, match="masked"):
+        levels([values, masked])
+
+
 @pytest.mark.parametrize("bad", [-1, 256, 1000, -32768])
 def test_integers_outside_are_refused(bad: int) -> None:
     image = np.zeros((2, 3), np.int32)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import soundsmooth as ss
 from soundsmooth import embedded, machine
 from soundsmooth.noise import keystream
+from soundsmooth.recipe import SmootherRecipe
 
 
 def brightness(batch: np.ndarray) -> np.ndarray:
@@ -37,6 +39,8 @@ def test_numpy_integers_are_integers() -> None:
     few = ss.Smoother(brightness, sigma="0.25", batch_size=np.int16(50))
     assert few.certify(GREY, n=200).promise.values["batch"] == "50"
     assert type(few.smoothing.batch) is int
+    again = ss.Smoother(brightness, sigma="0.25", threads=np.int64(1), independence="measured", again=np.int64(5))
+    assert again.smoothing.model.identity().independence == "measured m=5"
     with pytest.raises(ValueError, match="label must be an integer, not 'cat'"):
         smooth.certify(GREY, n=200, label="cat")
 
@@ -104,12 +108,24 @@ def bad(text: str, **changes: object) -> object:
         bad("batch size must be at least 1", batch_size=0),
         bad("threads must be between 1", threads=0),
         bad("threads must be between 1", threads=100_000),
+        bad("threads must be an integer, not 1.5", threads=1.5),
+        bad("threads must be an integer, not '2'", threads="2"),
         bad("independence must be", independence="maybe"),
     ],
 )
 def test_bad_options(options: dict, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         ss.Smoother(brightness, **{"sigma": "0.25", **options})
+
+
+@pytest.mark.parametrize("make", [ss.Smoother, SmootherRecipe.of])
+@pytest.mark.parametrize("threads", [0, -1, 1025, 10**20, 1.5])
+def test_threads_are_checked_before_a_model_is_made(make: Callable, threads: float) -> None:
+    """onnxruntime starts as many as it is told to."""
+    with pytest.raises(ValueError, match="threads must be"):
+        make("nowhere.onnx", "0.25", threads=threads)
+    with pytest.raises(ValueError, match="there is no model file"):
+        make("nowhere.onnx", "0.25", threads=1)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +164,18 @@ def test_bad_settings(options: dict, text: str) -> None:
 def test_bad_images(image: np.ndarray, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         ss.Smoother(brightness, "0.25").certify(image, n=10)
+
+
+def test_a_masked_image_is_refused_wherever_it_comes_in() -> None:
+    """Its mask would be lost, and what lies under it certified."""
+    smooth, masked = ss.Smoother(brightness, "0.25"), np.ma.masked_array(GREY, mask=GREY > 100)
+    for ask in (smooth.certify, smooth.predict):
+        with pytest.raises(ValueError, match="the image is a masked array"):
+            ask(masked, n=10)
+    for images in (masked[np.newaxis], [GREY, masked], (masked,)):
+        with pytest.raises(ValueError, match="the image is a masked array"):
+            smooth.certify_all(images, n=10)
+    assert smooth.certify(masked.filled(0), n=100).label == 0
 
 
 def test_wrong_shape_for_a_model_that_declares_one() -> None:

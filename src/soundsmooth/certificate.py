@@ -11,6 +11,7 @@ from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
 from .exact import rational
+from .grid import IMAGES
 from .models.protocol import KINDS, is_promised, rows_again
 from .promise import SPEC, Promise
 from .settings import settings
@@ -83,12 +84,13 @@ class Certificate:
         return "isolated=yes" in self.promise.values["flags"].split()
 
     def __str__(self) -> str:
-        alpha = self.promise.values["alpha"]
+        alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]
+        unit = "" if grid == IMAGES.text else f" on the grid {grid}"  # radii are in its unit, not that of [0, 1]
         origin = f"key: {self.key}, independence: {self.independence}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
-            f"class {self.label} for every ‖δ‖₂ < {truncated(self.radius)} "
+            f"class {self.label} for every ‖δ‖₂ < {truncated(self.radius)}{unit} "
             f"(p ≥ {truncated(self.p_lower)}, α = {alpha}; {origin})"
         )
 

@@ -44,6 +44,30 @@ class Grid:
         """As a promise writes it."""
         return f"levels={self.levels} q={self.q} offset={self.offset}"
 
+    @classmethod
+    def of_text(cls, text: str) -> "Grid":
+        """The grid with this text, which can be read in one way only; a ValueError for all others."""
+        try:
+            held = dict(word.split("=") for word in text.split(" "))
+            if "e" in held["offset"].lower():  # 1e999999999 would take for ever
+                raise ValueError("write the offset as a quotient")
+            grid = cls(int(held["levels"]), int(held["q"]), Fraction(held["offset"]))
+            if grid.text != text:
+                raise ValueError(f"it would be written {grid.text!r}")
+            return grid
+        except (ValueError, KeyError, ZeroDivisionError) as error:
+            raise ValueError(f"the promised grid cannot be read: {text!r} ({error})") from None
+
+    @property
+    def width(self) -> Fraction:
+        """How far the smallest and the largest value of an input are apart: radii are in this unit."""
+        return Fraction(self.levels - 1, self.q)
+
+    @property
+    def range(self) -> str:
+        """The values of inputs, for people: "[0, 1]"."""
+        return f"[{self.offset}, {self.offset + self.width}]"
+
     def margin(self, k: Fraction) -> int:
         """K = k · q: how many levels beyond the inputs a noisy level may lie before it is clamped."""
         exact = k * self.q
@@ -78,6 +102,7 @@ class Grid:
 
     def on_grid(self, image: npt.NDArray[np.generic]) -> Levels:
         """The image as levels, or a ValueError. Integers only: floats go through `levels_of_floats`."""
+        image = unmasked(image)
         if image.dtype.kind == "f":
             self.levels_of_floats(image)  # names the pixel if one is off the grid
             raise ValueError(
@@ -127,6 +152,7 @@ class Grid:
         Doubles may also be the double nearest to the level's value, which is what `image / 255.0` gives.
         Nothing is ever rounded to the grid: that would certify another image.
         """
+        image = unmasked(image)
         if image.dtype.kind in "iu":
             return self.on_grid(image)
         if image.dtype.kind != "f":
@@ -155,6 +181,23 @@ def nearest_float32(value: Fraction) -> np.float32:
     return min(near, key=lambda x: (abs(Fraction(float(x)) - value), int(x.view(np.uint32)) & 1))
 
 
+def unmasked(image: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    """The image as an array; a ValueError for a masked one, or a list of such.
+
+    Guarantee: no mask is lost. (What lies under one would be certified as if it were a part of the image.)
+    """
+    if _has_mask(image):
+        raise ValueError(
+            "the image is a masked array, and a certificate has no place for a mask: decide what the masked pixels "
+            "are, with image.filled(0), or pass image.data if they are as they should be"
+        )
+    return np.asarray(image)
+
+
+def _has_mask(image: object) -> bool:
+    return isinstance(image, np.ma.MaskedArray) or (isinstance(image, list | tuple) and any(map(_has_mask, image)))
+
+
 def first_index(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     """The index of the first True in C order."""
     return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
@@ -169,4 +212,4 @@ def levels(image: npt.ArrayLike, grid: Grid = IMAGES) -> Levels:
 
     A value that is off the grid raises a ValueError that names the pixel.
     """
-    return grid.levels_of_floats(np.asarray(image))
+    return grid.levels_of_floats(unmasked(image))

@@ -1,10 +1,11 @@
 """How to make a smoother somewhere else: a model's recipe, and the noise and the batches that it is smoothed with."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .exact import Rational
 from .grid import IMAGES, Grid
+from .limits import thread_count
 from .models.protocol import demanded
 from .models.recipe import ModelRecipe
 from .noise import Law, law
@@ -33,14 +34,16 @@ class SmootherRecipe:
         k: Rational = 6,
         grid: Grid = IMAGES,
         batch_size: int | None = None,
+        threads: SupportsIndex | None = None,
         workers: int | None = None,
         independence: str = "auto",
-        again: int | None = None,
+        again: SupportsIndex | None = None,
         **options: Any,
     ) -> "SmootherRecipe":
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
+        threads = thread_count(threads)
         warn_if_large(sigma, grid)
-        made = ModelRecipe.of(model, independence=demanded(independence, again), **options)
+        made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
         return cls(made, law(sigma, k, grid), batch_size)
 
     @property

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from .certificate import Certificate, Prediction
 from .exact import Rational, positive
-from .grid import IMAGES, Grid
+from .grid import IMAGES, Grid, unmasked
 from .integers import integer
+from .limits import thread_count
 from .machine import gpus
 from .models import Model, model_of
 from .models.protocol import demanded
@@ -58,14 +59,15 @@ class Smoother:
         dtype: str | None = None,
         channels_last: bool = False,
         compile: str = "none",
-        threads: int | None = None,
+        threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
         independence: str = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
-        again: int | None = None,
+        again: SupportsIndex | None = None,
     ) -> None:
+        threads = thread_count(threads)
         warn_if_large(sigma, grid)
         base: Model = model_of(
             model,
@@ -101,7 +103,7 @@ class Smoother:
         nothing against an issuer who tries many seeds, and says `key: self-chosen`.
         """
         labels = None if label is None else [label]
-        images = np.asarray(image)[np.newaxis]
+        images = unmasked(image)[np.newaxis]
         chosen = {"n0": n0, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "nonce": nonce}
         return next(self.certify_all(images, labels, **chosen))  # type: ignore[arg-type]
 
@@ -123,7 +125,7 @@ class Smoother:
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
         """
-        levels = tuple(self.smoothing.law.grid.fixed(np.asarray(image)) for image in np.atleast_1d(images))
+        levels = tuple(self.smoothing.law.grid.fixed(image) for image in np.atleast_1d(unmasked(images)))
         truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
         inputs = Inputs(tuple(range(len(levels))), levels, truths)
         return certify_inputs(self.smoothing, inputs, settings(n0, n, alpha, bound, noise), secret(seed, nonce))
@@ -134,7 +136,7 @@ class Smoother:
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
         abstains. A certificate does not bound how often that happens.
         """
-        return predict_input(self.smoothing, 0, self.smoothing.law.grid.on_grid(np.asarray(image)), n, alpha)
+        return predict_input(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
 
 
 def warn_if_large(sigma: Rational, grid: Grid) -> None:

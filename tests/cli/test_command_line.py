@@ -185,6 +185,7 @@ def test_factory_models_run(data: Path, tmp_path: Path) -> None:
 
 
 HEX = "00" * 32
+TOO_MANY = "threads must be between 1 and 1024"
 
 
 @pytest.mark.parametrize(
@@ -237,6 +238,13 @@ HEX = "00" * 32
         (("certify", "--nosuch"), "No such option"),
         (("certify", "--nonce", "12" * 32), "give the seed as well"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--threads", -2, "--out", "n.npy"), "threads must"),
+        (("certify", "missing.onnx", "data.npz", "--threads", 0), TOO_MANY),
+        (("certify", "missing.onnx", "data.npz", "--threads", 10**20), TOO_MANY),
+        (("predict", "mine:make", "data.npz", "--threads", -1), TOO_MANY),
+        (("commit", "mine:make", "data.npz", "--seed", "s", "--threads", 100_000), TOO_MANY),
+        (("verify", "run.db", "--model", "mine:make", "--threads", 0), TOO_MANY),
+        (("certify", "--timeout", "nan", "--out", "run.db"), "timeout must be a positive number of seconds"),
+        (("inspect", "torch.nn:Flatten", "--shape", "1000000,1000000"), "GiB are free; is --shape that of one input?"),
         (("certify", "", "data.npz"), "neither an .onnx file"),
         (("certify", "https://example.org/model.h5", "data.npz"), "neither an .onnx file"),
         (("commit",), "commit needs a --seed"),
@@ -311,6 +319,7 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
         ("n = 1.5", "n must be an integer"),
         ('limit = "3"', "limit must be an integer"),
         ("threads = true", "threads must be an integer"),
+        ("threads = 0", TOO_MANY),
         ("out = 3", "out must be a plain value in quotes"),
         ('channels-last = "yes"', "channels_last must be true or false"),
         ("n = ", "not a TOML file"),
@@ -386,6 +395,33 @@ def test_a_terminal_without_our_letters_is_no_reason_to_crash() -> None:
 def test_large_sigma_warns(data: Path) -> None:
     done = run("certify", model(), data, "--n", 100, "--limit", 1, "--sigma", 5)
     assert "warning: sigma = 5 is very large" in done.stderr
+
+
+WARNS = """
+import numpy as np, warnings
+
+def make():
+    warnings.warn("a batch of [8] rows [bold] by [/usr/lib/fast.so] :cat: \\x1b[2J\\nand more")
+    def scores(b):
+        warnings.warn("slow path [/opt/x]")
+        return b.reshape(len(b), -1)[:, :2]
+    return scores
+"""
+
+
+def test_a_models_warning_is_neither_markup_nor_obeyed(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WARNS)
+    for out in ((), ("--out", "run.db")):
+        said = run("certify", "mine:make", data, *SMALL, *out, folder=tmp_path)
+        assert "warning: a batch of [8] rows [bold] by [/usr/lib/fast.so] :cat: \\x1b[2J and more\n" in said.stderr
+        assert "warning: slow path [/opt/x]\n" in said.stderr
+        assert "failed" not in said.stdout
+
+
+def test_the_name_of_a_file_is_shown_as_it_is(data: Path, tmp_path: Path) -> None:
+    for command in ("predict", "certify"):
+        out = tmp_path / f"{command} [bold] :cat:.jsonl"
+        assert f"written to {out}\n" in run(command, model(), data, "--n", 20, "--limit", 1, "--out", out).stdout
 
 
 def test_too_few_copies_are_said_beforehand(data: Path) -> None:

@@ -47,7 +47,9 @@ def test_which_engine(given: dict[str, object], engine: str) -> None:
         ({"engine": "spark"}, "engine must be one of local, processes, ray, not 'spark'"),
         ({"engine": "local", "allow_mixed": True}, "--allow-mixed goes with --engine ray"),
         ({"engine": "processes", "address": "auto"}, "--address goes with --engine ray"),
-        ({"timeout": 0.0}, "timeout must be positive"),
+        ({"timeout": 0.0}, "timeout must be a positive number of seconds"),
+        ({"timeout": float("nan")}, "timeout must be a positive number of seconds"),
+        ({"timeout": float("inf")}, "timeout must be a positive number of seconds"),
     ],
 )
 def test_what_cannot_be(given: dict[str, object], message: str) -> None:

@@ -2,9 +2,12 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +18,13 @@ from onnx import TensorProto, helper, numpy_helper
 import soundsmooth as ss
 from cli.test_command_line import error_of, heed_interrupts, run
 from soundsmooth import embedded
+from soundsmooth.grid import Grid
+from soundsmooth.promise import Promise, secret
+from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store
+from soundsmooth.settings import settings
 
 SMALL = ("--n", "300", "--limit", "3")
 MODEL = embedded.MODELS[Fraction(1, 4)]
@@ -153,6 +162,27 @@ def test_without_a_run_a_failing_model_is_one_line(tmp_path: Path, monkeypatch: 
     error = error_of(*options, folder=tmp_path, quiet=False)
     assert "the model failed: RuntimeError: no memory; 1 of 2 images are certified, written to run.jsonl" in error
     assert len((tmp_path / "run.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_finding_about_no_image_is_damage(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    options = ("certify", MODEL, data, *SMALL, "--out", path)
+    run(*options)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("INSERT INTO findings (at, place, text) VALUES ('now', 99, 'odd')")
+        db.commit()
+    for command in (("runs", "show", path), options):
+        error = error_of(*command, quiet=False)
+        assert "is damaged: it has a finding for place 99, where there is no image" in error
+
+
+def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
+    """A file from elsewhere may promise anything, also what would be a closing tag."""
+    made = run_of(ss.Smoother(MODEL, "0.25").smoothing, read_npz(data, Grid(), limit=1), settings(n=100), secret("s"))
+    odd = replace(made, promise=Promise({**made.promise.values, "independence": "[/x]"}))
+    with open_store(tmp_path / "run.db", odd) as store:
+        assert len(list(certify_into(store, odd))) == 1
+    assert "Independence of rows and calls: [/x]." in run("runs", "show", tmp_path / "run.db").stdout
 
 
 STALLS = """

@@ -145,6 +145,13 @@ def test_an_unknown_device_is_refused() -> None:
         model_of(Linear(), device="gpu")
 
 
+@pytest.mark.parametrize("shape", [(10**6, 10**6, 10**3), (10**30,)])
+def test_a_shape_that_no_memory_holds_is_refused(shape: tuple[int, ...]) -> None:
+    """A promise may say so."""
+    with pytest.raises(ValueError, match=r"a batch of 2 inputs of shape .* needs .* GiB"):
+        TorchModel(Linear()).prepare(shape)
+
+
 def test_a_module_that_cannot_take_the_batch_is_named() -> None:
     with pytest.raises(ValueError, match=r"the model failed on a batch of shape \[2, 7\]"):
         TorchModel(Linear()).vote(np.zeros((2, 7), np.float32))

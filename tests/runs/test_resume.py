@@ -304,6 +304,44 @@ def test_a_run_left_in_the_middle_continues(noise: str, tmp_path: Path) -> None:
         assert finished(path, run) == undisturbed(run)
 
 
+@pytest.mark.parametrize(("independence", "refused"), [("checked", True), ("assumed", False)])
+def test_a_model_that_reads_other_weights_today_is_refused(
+    noise: str, independence: str, refused: bool, tmp_path: Path
+) -> None:
+    """The promise is the same, and blocks of two models in one certificate would be true of neither. A model whose
+    independence is assumed may draw at random: nothing is compared.
+    """
+    weights, path = tmp_path / "weights.npy", tmp_path / "run.db"
+
+    def model(batch: np.ndarray) -> np.ndarray:
+        return brightness(batch) * np.load(weights)
+
+    def run() -> Run:
+        smoothing = ss.Smoother(model, "0.5", batch_size=10, threads=1, independence=independence).smoothing
+        return run_of(smoothing, inputs(4), settings(n0=20, n=200, noise=noise), secret("a"))
+
+    np.save(weights, 1.0)
+    began = run()
+    with open_store(path, began) as store:
+        work = certify_into(store, began)
+        next(work)
+        work.close()
+        voted = store.copies_voted()
+    np.save(weights, -1.0)
+    later = run()
+    assert later.promise == began.promise
+    with open_store(path, later) as store:
+        if refused:
+            with pytest.raises(ModelChangedError, match="votes otherwise than the one that began this run"):
+                list(certify_into(store, later))
+            assert store.copies_voted() == voted
+            assert not store.db.one("SELECT COUNT(*) FROM owners")
+        else:
+            list(certify_into(store, later))
+    np.save(weights, 1.0)
+    assert len(finished(path, run())) == 4
+
+
 def test_looking_ahead_changes_nothing(noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: blocks are begun before the votes of the last ones are asked for, also when blocks fail."""
     monkeypatch.setattr(voter, "look_ahead", lambda worker: 4)

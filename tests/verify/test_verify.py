@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -19,12 +20,15 @@ from soundsmooth.audit import Block, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Inputs, Promise, secret
+from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import run_of
 from soundsmooth.runs.resume import certify_into, terms_of
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 from soundsmooth.verify import Given, Noted, Verification, verify
-from soundsmooth.verify.promised import grid_of
+from soundsmooth.verify.content import content_hash
+from soundsmooth.verify.held import opened
+from soundsmooth.verify.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
 from verify.issuer import NONCE, brightness, data, given, issue, small_run
 
 
@@ -105,6 +109,84 @@ def test_a_grid_can_be_read_in_one_way_only(grid: str) -> None:
     assert grid_of(Promise(values)) == Grid()
     with pytest.raises(ValueError, match="the promised grid cannot be read"):
         grid_of(Promise({**values, "grid": grid}))
+
+
+def promised(**changed: str) -> Promise:
+    """The promise of a small run, with fields changed: input_shape for "input shape"."""
+    return Promise({**small_run().promise.values, **{name.replace("_", " "): text for name, text in changed.items()}})
+
+
+@pytest.mark.parametrize("shape", ["-1 5", "0 5", "2  2", "02 2", "1_0 2", "+2 2", "x", "2.0", "9" * 5000])
+def test_a_shape_can_be_read_in_one_way_only(shape: str) -> None:
+    assert shape_of(promised()) == (2, 2)
+    with pytest.raises(ValueError, match="the promised shape cannot be read"):
+        shape_of(promised(input_shape=shape))
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "1025", "100000", "9" * 5000, "x", ""])
+def test_a_promise_starts_no_thousand_threads(threads: str) -> None:
+    """It is the issuer's text, and onnxruntime starts as many as it is told to: refused before any model is made."""
+    asked = promised(flags=f"threads={threads}")
+    with pytest.raises(ValueError, match=r"the promised threads=.* cannot be used .*--threads 1"):
+        promised_smoothing("nowhere.onnx", asked, {})
+    with pytest.raises(ValueError, match="there is no model file"):
+        promised_smoothing("nowhere.onnx", asked, {"threads": 1})
+    assert threads_of(promised(flags="threads=1024")) == 1024
+    assert threads_of(promised(flags="none")) is None
+
+
+def test_an_unusable_promise_is_not_refuted_but_could_not_be_checked(tmp_path: Path) -> None:
+    """Exit code 2, and one line."""
+    model, images = embedded.MODELS[Fraction(1, 4)], embedded.IMAGES
+    smoothing = ss.Smoother(model, "0.25", threads=1).smoothing
+    made = run_of(smoothing, read_npz(images, Grid(), limit=1), settings(n=100), secret("issuer 1"))
+    flags = made.promise.values["flags"].replace("threads=1", "threads=100000")
+    odd = replace(made, promise=Promise({**made.promise.values, "flags": flags}))
+    path = issue(tmp_path / "run.db", odd)
+    asked = ("verify", path, "--model", model, "--data", images, "--replay", "all")
+    said = command(*asked, code=2).stderr
+    assert said.startswith("error: the promised threads=100000 cannot be used (threads must be between 1 and 1024")
+    assert "threads 100000 -> 1" in command(*asked, "--threads", 1).stdout
+
+
+def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
+    """On a grid whose levels are 1 apart a radius of 0.5 is less than a level: only the task can say what is meant."""
+    usual = next(check for check in verify(run).checks if check.name == "unit")
+    assert usual.passed
+    assert "values in [0, 1]: 256 levels, 1/255 apart" in usual.text
+    smoothing = ss.Smoother(brightness, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
+    made = run_of(smoothing, data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
+    with Store.begin(tmp_path / "run.db", terms_of(made), made.inputs) as store:
+        certificates = list(certify_into(store, made))
+    result = verify(tmp_path / "run.db")
+    assert not result.refuted
+    assert any("values in [0, 255]: 256 levels, 1 apart" in text and "by 255" in text for text in result.unchecked)
+    assert "on the grid levels=256 q=1 offset=0 (p" in str(certificates[0])
+    record = tmp_path / "one.json"
+    record.write_text(certificates[0].to_json())  # type: ignore[union-attr]
+    assert any("values in [0, 255]" in text for text in verify(record).unchecked)
+    assert "divide radii by 255" in " ".join(command("verify", record).stdout.split())
+
+
+def test_a_promise_with_an_unreadable_grid_is_refuted() -> None:
+    values = {**small_run().promise.values, "grid": "levels=0256 q=255 offset=0"}
+    check = unit_check(Promise(values))
+    assert check.passed is False
+    assert "cannot be read" in check.text
+
+
+def test_what_is_written_to_the_file_during_an_audit_is_not_read(run: Path, tmp_path: Path) -> None:
+    """Past SQLite, and with a cache of one page: everything is read again from where it lies."""
+    path = tmp_path / "run.db"
+    path.write_bytes(run.read_bytes())
+    before = verify(run).content
+    with opened(path) as db:
+        db.execute("PRAGMA cache_size = 1")
+        db.execute("PRAGMA shrink_memory")
+        path.write_bytes(bytes(path.stat().st_size))
+        assert content_hash(db) == before
+    with pytest.raises(ValueError, match="is not a run"):
+        verify(path)
 
 
 def first_rows_only(batch: np.ndarray) -> np.ndarray:

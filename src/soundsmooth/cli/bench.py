@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ..bench.gpu import WORKS, measure
 from ..runs.output import check_new_file
+from .plain import say
 
 
 def run_gpu(console: Console, out: Path | None, rounds: int, network: str | None) -> None:
@@ -26,7 +27,7 @@ def run_gpu(console: Console, out: Path | None, rounds: int, network: str | None
         print(text)
     else:
         out.write_text(text + "\n")
-        console.print(f"written to {out}")
+        say(console, f"written to {out}")
 
 
 def _noise(found: dict[str, Any]) -> Table:

@@ -245,4 +245,4 @@ def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int
     )
     console.print()
     for each in lines:
-        line(console, each)
+        say(console, each)  # a promise that was read from a file may say anything

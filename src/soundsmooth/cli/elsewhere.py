@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from ..limits import seconds
 from ..machine import cores, gpus
 from ..settings import Settings
 from .options import Choices
@@ -29,8 +30,8 @@ def engine_name(choices: Choices) -> str:
         if name != "ray" and choices.get(option):
             raise ValueError(f"--{option.replace('_', '-')} goes with --engine ray")
     timeout = choices.get("timeout")
-    if timeout is not None and timeout <= 0:
-        raise ValueError(f"timeout must be positive, in seconds, not {timeout}")
+    if timeout is not None:
+        seconds(timeout)  # what cannot be is refused before anything is made
     hangs = timeout is not None and not choices.get("untrusted")  # an untrusted model has a process of its own
     return "processes" if name == "local" and hangs else name
 

@@ -1,16 +1,17 @@
 """`soundsmooth inspect`: is every output row of a model the same function of its own input row?"""
 
 import json
+from math import prod
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from ..machine import cores
+from ..machine import check_memory, cores
 from ..models.independence import Report, export_and_inspect
 from ..models.load import from_factory, is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
-from .plain import line
+from .plain import line, shown
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
 time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it. Usual causes:
@@ -39,9 +40,11 @@ def _report(model: str, shape: str | None, rows: int, weights: Path | None) -> R
         raise ValueError(f"{model!r} makes no torch.nn.Module; only graphs can be inspected")
     if shape is None:
         raise ValueError("a torch module needs the shape of one input: --shape 3,32,32")
+    sizes = _sizes(rows, shape)
+    check_memory(4 * prod(sizes), f"a batch of {rows} inputs of shape {shape}", "is --shape that of one input?")
     import torch
 
-    return export_and_inspect(module.eval(), torch.zeros(_sizes(rows, shape)))[1]  # type: ignore[attr-defined]
+    return export_and_inspect(module.eval(), torch.zeros(sizes))[1]  # type: ignore[attr-defined]
 
 
 def _sizes(rows: int, shape: str) -> tuple[int, ...]:
@@ -57,10 +60,10 @@ def _sizes(rows: int, shape: str) -> tuple[int, ...]:
 def _show(model: str, report: Report) -> None:
     console = Console()
     verdict = "[green]proved[/]" if report.proved else "[red]not proved[/]"
-    line(console, f"{escape(model)}: {verdict}")
-    line(console, f"  {escape(report.reason)}")
+    line(console, f"{escape(shown(model))}: {verdict}")
+    line(console, f"  {escape(shown(report.reason))}")
     if report.operators:
         listed = ", ".join(f"{name} × {count}" for name, count in sorted(report.operators.items()))
-        line(console, f"[dim]  {report.nodes} nodes: {escape(listed)}[/]")
+        line(console, f"[dim]  {report.nodes} nodes: {escape(shown(listed))}[/]")
     if not report.proved:
         line(console, f"[yellow]{escape(ADVICE)}[/]")

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..limits import thread_count
 from . import options as o
 from .plain import line, shown
 
@@ -245,7 +246,7 @@ def noise(
     first: Annotated[int, typer.Option(help="The number of the first copy.")] = 0,
     levels: Annotated[int, typer.Option(help="Levels of the grid.")] = 256,
     q: Annotated[int, typer.Option("--q", help="Levels per unit of value.")] = 255,
-    threads: Annotated[int | None, typer.Option(help="The noise does not depend on it.")] = None,
+    threads: Annotated[int | None, typer.Option(help="The noise does not depend on it.", callback=thread_count)] = None,
 ) -> None:
     """Write raw noise under a given key, so that an outsider can check it against docs/noise.md."""
     from .noise import write_noise
@@ -341,7 +342,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what schedulers send ends a run as Ctrl-C does
     console = Console(stderr=True)
-    warnings.showwarning = lambda message, *_, **__: line(console, f"[yellow]warning:[/] {message}")
+    warnings.showwarning = lambda message, *_, **__: _say_after("[yellow]warning:[/] ", str(message), console)
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except (typer.Abort, KeyboardInterrupt):
@@ -354,5 +355,10 @@ def main() -> None:
         code, text = 2, error.format_message()
         if not text:  # without a command: the help has been shown
             sys.exit(code)
-    line(console, f"{'[red]error:[/] ' if code == 2 else ''}{escape(shown(' '.join(text.split())))}")
+    _say_after("[red]error:[/] " if code == 2 else "", text, console)
     sys.exit(code)
+
+
+def _say_after(ours: str, text: str, console: Console) -> None:
+    """A text, perhaps a model's, on one line after a word of ours: only ours is markup."""
+    line(console, f"{ours}{escape(shown(' '.join(text.split())))}")

@@ -1,11 +1,13 @@
 """The options of the commands, once."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from ..limits import thread_count
 
 _HOW = "How to certify"
 _MODEL = "Model and data"
@@ -30,9 +32,11 @@ DataArgument = Annotated[
 ]
 
 
-def _option(text: str, *names: str, default: str = "", panel: str = _HOW) -> Any:
+def _option(
+    text: str, *names: str, default: str = "", panel: str = _HOW, check: Callable[..., Any] | None = None
+) -> Any:
     shown = f"{text} \\[default: {default}]" if default else text  # escaped: rich would take it for markup
-    return typer.Option(*names, help=shown, rich_help_panel=panel, show_default=False)
+    return typer.Option(*names, help=shown, rich_help_panel=panel, show_default=False, callback=check)
 
 
 def _alias(name: str) -> Any:
@@ -61,7 +65,9 @@ Noise = Annotated[
 Seed = Annotated[str | None, _option("64 hex digits, or any text, which is hashed.", default="from the system")]
 Nonce = Annotated[str | None, _option("64 hex digits that the verifier drew after the promise was fixed.")]
 Commitment = Annotated[str | None, _option("Refuse to run unless the promise has this commitment.")]
-Threads = Annotated[int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores")]
+Threads = Annotated[
+    int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores", check=thread_count)
+]
 BatchSize = Annotated[
     int | None, _option("Rows the model sees at a time.", default="100; on a GPU the most that fit, up to 10000")
 ]
@@ -159,7 +165,10 @@ VerifyTimeout = Annotated[
     float | None, _option("Seconds after which an untrusted model is ended, over a batch.", panel=_MODEL, default="600")
 ]
 VerifyThreads = Annotated[
-    int | None, _option("Threads for the noise and for the model on the CPU.", panel=_MODEL, default="as promised")
+    int | None,
+    _option(
+        "Threads for the noise and for the model on the CPU.", panel=_MODEL, default="as promised", check=thread_count
+    ),
 ]
 VerifyDtype = Annotated[
     str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="as promised")

@@ -10,7 +10,7 @@ def say(console: Console, text: str) -> None:
 
 def line(console: Console, text: str, markup: bool = True) -> None:
     """A line of ours. A terminal gets it in lines that end between words; a file gets one line."""
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal, markup=markup)
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal, markup=markup, emoji=False)
 
 
 def shown(text: str) -> str:

@@ -8,6 +8,7 @@ from ..runs.engine import predict_input
 from ..runs.output import PREDICT_HEADER, Output
 from ..settings import copies
 from .options import Choices
+from .plain import say
 from .shared import inputs, progress_bar, smoother
 
 ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
@@ -34,7 +35,7 @@ def run_predict(choices: Choices) -> None:
             f"\n{correct} of {len(images.levels)} correct; an abstention is a wrong answer", highlight=False
         )
     if choices.path("out"):
-        bar.console.print(f"written to {choices.path('out')}", highlight=False)
+        say(bar.console, f"written to {choices.path('out')}")
 
 
 def _show_row(console: Console, record: Prediction, truth: int | None) -> None:

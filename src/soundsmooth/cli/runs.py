@@ -135,9 +135,10 @@ def show_run(path: Path) -> None:
 
 def show_summary(console: Console, store: Store) -> None:
     done, first = store.progress(), next(store.certificates(), None)  # which may be damaged: said before all else
+    finding = next(store.findings(), None)
     console.print()
     say(console, _state(done))
-    _show_troubles(console, store, done)
+    _show_troubles(console, store, done, finding)
     settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
     if labelled(store) and done.finished:
         _show_accuracy(console, store, radii_that_occur(sigma, settings))
@@ -154,7 +155,7 @@ def _state(done: Progress) -> str:
     return f"{done.images} images: {', '.join(parts)}"
 
 
-def _show_troubles(console: Console, store: Store, done: Progress) -> None:
+def _show_troubles(console: Console, store: Store, done: Progress, finding: tuple[int, str] | None) -> None:
     if done.failed:
         first = next(store.failures())
         say(
@@ -162,8 +163,8 @@ def _show_troubles(console: Console, store: Store, done: Progress) -> None:
             f"A failed image is a wrong answer; the same command tries again, on the same noise. The first is image "
             f"{first.index}, after {first.attempts} attempts: {first.error}",
         )
-    if done.findings:
-        number, text = next(store.findings())
+    if finding is not None:
+        number, text = finding
         say(console, f"{done.findings} findings. The first is about image {number}: {text}")
 
 

@@ -134,9 +134,9 @@ def _show_promise(console: Console, result: Verification) -> None:
     of = result.promise.values
     say(
         console,
-        f"promised: {of['input count']} images, n0 = {of['n0']}, n = {of['n']}, alpha = {of['alpha']}, sigma = "
-        f"{of['sigma']}, {of['bound']}, {of['noise']} noise, batches of {of['batch']}, {of['device']}, "
-        f"{of['model kind']} model, independence {of['independence']}",
+        f"promised: {of['input count']} images of {of['input shape'].replace(' ', '×')}, n0 = {of['n0']}, "
+        f"n = {of['n']}, alpha = {of['alpha']}, sigma = {of['sigma']}, {of['bound']}, {of['noise']} noise, batches "
+        f"of {of['batch']}, {of['device']}, {of['model kind']} model, independence {of['independence']}",
     )
     console.print()
 
@@ -218,7 +218,12 @@ def meaning(result: Verification) -> str:
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
         trust = " The model is Python code: assumed honest, and not bound by its digest."
-    return f"{_replay_meaning(result.replay)} {key}{trust}"
+    return f"{_replay_meaning(result.replay)} {key}{trust}{_unit(result)}"
+
+
+def _unit(result: Verification) -> str:
+    unusual = any(check.name == "unit" and not check.passed for check in result.checks)
+    return " Radii are not in the unit of images with values in [0, 1]: see unit, above." if unusual else ""
 
 
 def _replay_meaning(found: Replay) -> str:

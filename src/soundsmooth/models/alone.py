@@ -2,8 +2,9 @@
 
 A fresh process (spawned: it shares no memory with this one and knows no key) makes the model and never asks it
 anything. For every row it forks: the child reads that one row from the pipe, votes, answers and ends; the process that
-forks reads none. So no other row was ever in a child's memory, and the vote of a row is a function of that row, and of
-what lies outside all processes (files, the clock, the network), by construction.
+forks reads none. So no other row was ever in a child's own memory, and the vote of a row is a function of that row, and
+of what lies outside (files, the clock, the network, memory that the model shares between processes on purpose), by
+construction.
 """
 
 import multiprocessing

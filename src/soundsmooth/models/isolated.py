@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats
+from ..limits import seconds
 from ..machine import Place, cores
 from . import onnx_child as wire
 from .independence import Report
@@ -73,7 +74,7 @@ class IsolatedOnnxModel:
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
         self._graph, self._sha256 = path if isinstance(path, Graph) else read_model(Path(path))
-        self._threads, self._timeout = threads or cores(), _seconds(timeout)
+        self._threads, self._timeout = threads or cores(), TIMEOUT if timeout is None else seconds(timeout)
         self._input, shape, self._output = _ends(self._graph)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
@@ -356,14 +357,6 @@ def _input(value: Any) -> tuple[str, str, list[object]]:
         written = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
     sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
     return value.name, written, sizes
-
-
-def _seconds(timeout: float | None) -> float:
-    if timeout is None:
-        return TIMEOUT
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= 10**6:
-        raise ValueError(f"timeout must be a positive number of seconds, at most 1000000, not {timeout!r}")
-    return timeout
 
 
 def _plain_text(content: bytearray) -> str:

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from ..integers import integer
 from ..machine import Place
 
 if TYPE_CHECKING:
@@ -92,6 +93,13 @@ class Model(Protocol):
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
 
 
+def tolerated(precision: str) -> float:
+    """So large a share of votes may differ where the same is voted again: rounding breaks near ties, in lower precision
+    more of them.
+    """
+    return 0.005 if precision == "float32" else 0.02
+
+
 def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:
     """The fixed rule: the highest score wins, ties fall to the lowest class, a NaN votes for nobody.
 
@@ -125,14 +133,14 @@ def named(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def demanded(independence: str, again: int | None = None) -> str:
+def demanded(independence: str, again: SupportsIndex | None = None) -> str:
     """What is asked for, with the number of rows to vote again where independence is to be measured."""
     if independence != "measured":
         if again is not None:
             raise ValueError("again, the number of rows to vote again, goes with measured independence")
         return independence
-    rows = AGAIN if again is None else again
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_AGAIN:
+    rows = AGAIN if again is None else integer(again, "again")
+    if not 1 <= rows <= MOST_AGAIN:
         raise ValueError(f"again must be an integer between 1 and {MOST_AGAIN}, not {again!r}")
     return f"measured m={rows}"
 

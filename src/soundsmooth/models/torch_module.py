@@ -4,10 +4,11 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrays import Fetched, concatenate, private_copy
-from ..machine import Place
+from ..machine import Place, check_memory
 from .alone import why_not_alone
 from .architecture import module_digest
 from .compiled import Forward, forward_of
@@ -137,13 +138,22 @@ class TorchModel:
 
     def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
         """The graph for inputs of a shape, if it is proved for batches of any size."""
-        runs, report = export_and_inspect(self._module, self.cast(self._torch.zeros((2, *shape))))
+        runs, report = export_and_inspect(self._module, self._example(shape))
         if report.proved and report.batch is None:
             return _Graph(forward_of(runs, self._compilation, self._device.type), Snapshot(runs))
         if self.demand == "proved":
             why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
             raise ValueError(f"independence cannot be proved for this module: {why}")
         return None
+
+    def _example(self, shape: tuple[int, ...]) -> "torch.Tensor":
+        """Two inputs to export with; a ValueError if there is no memory for them. The shape may be somebody's word."""
+        what = f"a batch of 2 inputs of shape {list(shape)}"
+        check_memory(2 * 4 * prod(shape), what, "are inputs of the model so large?")
+        try:
+            return self.cast(self._torch.zeros((2, *shape)))
+        except (RuntimeError, TypeError) as error:  # a size that torch cannot hold, or a GPU with less memory
+            raise ValueError(f"{what} cannot be made on {self._device}: {first_line(error)}") from error
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""

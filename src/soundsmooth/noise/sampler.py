@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats, Levels
+from ..limits import thread_count
 from ..machine import check_memory, cores
 from .decide import decide
 from .keystream import Words, check_room
@@ -20,7 +21,6 @@ from .tables import CELL_BITS, OPEN, tables
 #: Elements that one thread works on at a time. Smaller blocks lose to the overhead of the NumPy calls (and to
 #: threads that wait for each other's interpreter lock), larger ones to the cache.
 BLOCK = 1 << 18
-MOST_THREADS = 1024
 #: Fewer elements than this are not worth a second thread.
 FEW = 1 << 17
 
@@ -86,9 +86,7 @@ class Sampler:
         self.law = law
         self._tables = tables(law)
         self._scratch = _Scratch()
-        self._threads = cores() if threads is None else threads
-        if not 1 <= self._threads <= MOST_THREADS:
-            raise ValueError(f"threads must be between 1 and {MOST_THREADS}, not {threads}")
+        self._threads = thread_count(threads) or cores()
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def noise(self, bits: Bits, first: int, copies: int, dimension: int, sure: bool = True) -> Noise:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arrays import Fetched, concatenate
 from ..grid import Levels
 from ..models import Identity, Model
-from ..models.protocol import named
+from ..models.protocol import named, tolerated
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
 from ..noise.sources import FreshNoise
@@ -28,9 +28,6 @@ IMAGES = 4
 #: So many rows are voted alone.
 SINGLES = 8
 ATTEMPTS = 10
-#: So large a share of the votes may differ: rounding breaks near ties, in lower precision more of them.
-TOLERATED = {"float32": 0.005}
-TOLERATED_LOW = 0.02
 #: One row at all positions, so often.
 UNIFORM = 3
 
@@ -74,8 +71,7 @@ def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batc
     names = list(dict.fromkeys(name for name, _, _ in found))
     compared = sum(total for _, _, total in found)
     changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
-    share = TOLERATED.get(model.identity().precision, TOLERATED_LOW)
-    if sum(changed.values()) > max(1, share * compared):
+    if sum(changed.values()) > max(1, tolerated(model.identity().precision) * compared):
         listed = ", ".join(f"{count} {name}" for name, count in changed.items() if count)
         raise DependentRowsError(
             f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}"

@@ -46,6 +46,31 @@ class Database:
                 self._connection.close()
                 raise
 
+    @classmethod
+    def snapshot(cls, path: Path) -> "Database":
+        """A private copy of the file as it is now, with no name on the disk.
+
+        Guarantee: nothing that is written to the file afterwards, through SQLite or past it, reaches who reads the
+        copy. (Its pages are read again and again: the cache does not hold a large run.)
+        """
+        found = cls(path, writable=False)
+        try:
+            copy = sqlite3.connect("", isolation_level=None)  # SQLite deletes it when it is closed
+            try:
+                found._connection.backup(copy)
+            except sqlite3.Error as error:
+                copy.close()
+                if getattr(error, "sqlite_errorname", "").startswith("SQLITE_FULL"):
+                    raise StoreError(f"there is no room for a copy of {str(path)!r} among temporary files") from error
+                raise StoreError(_line(path, error)) from error
+        finally:
+            found._connection.close()
+        found._connection = copy
+        with found._plainly():
+            copy.execute("PRAGMA query_only = 1")
+            found.blank = found._check_format()
+        return found
+
     def _make_durable(self) -> None:
         """Write-ahead log, and an fsync of it in every transaction before it counts as committed."""
         if self._log_ahead() != "wal":

@@ -21,6 +21,7 @@ from .blocks import BlockVotes, VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
 from .engine import Run
 from .measured import Again, Drawn, drawn_rows, rows_by_block
+from .same_model import check_same_model
 from .store import Failure, Store, Terms
 from .threads import Threads
 from .voter import Outcome, Task
@@ -73,11 +74,14 @@ def certify_into(
     Guarantee: the certificates are those of `certify_inputs` under the same promise and secret, timings aside,
     however often the run was interrupted, however many processes take part and whatever engine votes on the same
     kind of device; each is issued once. A model that raises an error is asked again on the same noise, and never on
-    other noise.
+    other noise. Where a model is not fixed by its digest, one that votes otherwise than before is refused.
     """
+    engine = engine or Threads(run)
     with Claims(store, pace or Pace()) as claims:
         store.reopen_failures()
-        yield from _Clerk(store, run, claims, advance, engine or Threads(run)).finish()
+        if store.has_open_images():
+            check_same_model(store, run, engine)
+        yield from _Clerk(store, run, claims, advance, engine).finish()
 
 
 @dataclass

@@ -321,6 +321,18 @@ class Store:
         ):
             yield StoredBlock(VoteBlock(Purpose(purpose), first, count), _counts(votes), hits, seconds)
 
+    def newest_block(self) -> tuple[int, StoredBlock] | None:
+        """The place of an image and the last of its blocks: of one that is open if there is such, as others will be
+        added to it.
+        """
+        last = self.db.one("SELECT MAX(place) FROM blocks")
+        if last is None:
+            return None
+        begun = "EXISTS (SELECT 1 FROM blocks WHERE blocks.place = images.place)"
+        place = self.db.one(f"SELECT MAX(place) FROM images WHERE state = 0 AND {begun}")
+        place = last if place is None else place
+        return place, list(self.blocks(place))[-1]
+
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose; a ValueError if one has not a vote for each of its copies."""
         query = "SELECT votes, count FROM blocks WHERE place = ? AND purpose = ?"
@@ -466,9 +478,14 @@ class Store:
         self.db.execute("INSERT INTO findings (at, place, text) VALUES (?, ?, ?)", _now(), place, text)
 
     def findings(self) -> Iterator[tuple[int, str]]:
-        """The numbers of images and what was found about them."""
-        query = "SELECT number, text FROM findings JOIN images USING (place) ORDER BY id"
-        return ((number, text) for number, text in self.db.rows(query))
+        """The numbers of images and what was found about them; a ValueError if one is about no image of the run."""
+        query = "SELECT place, number, text FROM findings LEFT JOIN images USING (place) ORDER BY id"
+        for place, number, text in self.db.rows(query):
+            if number is None:
+                raise ValueError(
+                    f"{str(self.db.path)!r} is damaged: it has a finding for place {place}, where there is no image"
+                )
+            yield number, text
 
     def progress(self) -> Progress:
         (row,) = self.db.rows(

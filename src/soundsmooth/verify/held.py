@@ -22,11 +22,11 @@ MOST_BLOCKS = 1_000_000
 def opened(path: Path) -> Iterator[Database]:
     """The file, sound as a database and with exactly our tables; a ValueError or StoreError in one line otherwise.
 
-    Guarantee: everything that is read comes from one moment, also if somebody writes to the run meanwhile.
+    Guarantee: everything that is read is what was there at the beginning, whatever is written to the file meanwhile.
     """
     if not path.exists():
         raise ValueError(f"there is no run {str(path)!r}")
-    db = Database(path, writable=False)
+    db = Database.snapshot(path)
     try:
         if db.blank:
             raise ValueError(f"{str(path)!r} holds no run yet")

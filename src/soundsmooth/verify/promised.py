@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..grid import Grid
+from ..grid import IMAGES, Grid
+from ..limits import thread_count
 from ..models import Identity
 from ..models.protocol import rows_again
 from ..promise import Inputs, Promise
@@ -15,35 +16,58 @@ from .findings import Check
 
 
 def grid_of(promise: Promise) -> Grid:
-    """The promised grid: "levels=256 q=255 offset=0".
+    """The promised grid: "levels=256 q=255 offset=0"."""
+    return Grid.of_text(promise.values["grid"])
 
-    Guarantee: the promise has the grid's own text, and can be read in one way only.
+
+def unit_check(promise: Promise) -> Check:
+    """In what unit radii are: that of the values that inputs have on the promised grid.
+
+    It passes for the usual one, images with values in [0, 1]. What another one means, only the task can say.
     """
     try:
-        held = dict(word.split("=") for word in promise.values["grid"].split(" "))
-        if "e" in held["offset"].lower():  # 1e999999999 would take for ever
-            raise ValueError("write the offset as a quotient")
-        grid = Grid(int(held["levels"]), int(held["q"]), Fraction(held["offset"]))
-        if grid.text != promise.values["grid"]:
-            raise ValueError(f"it would be written {grid.text!r}")
-        return grid
-    except (ValueError, KeyError, ZeroDivisionError) as error:
-        raise ValueError(f"the promised grid cannot be read: {promise.values['grid']!r} ({error})") from None
+        grid = grid_of(promise)
+    except ValueError as error:
+        return Check("unit", False, str(error))
+    values = f"radii are for values in {grid.range}: {grid.levels} levels, {Fraction(1, grid.q)} apart"
+    if grid == IMAGES:
+        return Check("unit", True, values)
+    return Check("unit", None, f"{values}. Is that the task's grid? For values in [0, 1] divide radii by {grid.width}")
 
 
 def shape_of(promise: Promise) -> tuple[int, ...]:
-    """The promised shape of one input: "3 32 32"."""
+    """The promised shape of one input: "3 32 32".
+
+    Guarantee: sizes are positive, and the promise can be read in one way only.
+    """
+    text = promise.values["input shape"]
     try:
-        return tuple(int(size) for size in promise.values["input shape"].split())
+        shape = tuple(int(size) for size in text.split())
+        if min(shape, default=1) < 1 or " ".join(map(str, shape)) != text:
+            raise ValueError
+        return shape
     except ValueError:
-        raise ValueError(f"the promised shape cannot be read: {promise.values['input shape']!r}") from None
+        raise ValueError(f"the promised shape cannot be read: {text!r:.80}; it is positive sizes, as 3 32 32") from None
+
+
+def threads_of(promise: Promise) -> int | None:
+    """How many threads are promised for the model, if it says so; a ValueError for a number that is never started."""
+    text = flags_of(promise).get("threads")
+    if text is None:
+        return None
+    try:
+        return thread_count(int(text[:20]))
+    except ValueError as error:
+        raise ValueError(
+            f"the promised threads={text:.80} cannot be used ({error}); to vote with a number of your own: --threads 1"
+        ) from None
 
 
 def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
     """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
     values, grid = promise.values, grid_of(promise)
     flags = flags_of(promise)
-    filled: dict[str, Any] = {"threads": int(flags["threads"])} if flags.get("threads", "").isdecimal() else {}
+    filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
     if values["model kind"] == "torch":
         filled |= {"dtype": values["precision"], "channels_last": flags.get("layout") == "channels_last"}
         filled |= {"compile": flags.get("compile", "none")}

@@ -10,6 +10,7 @@ from ..certificate import FORMAT, Certificate, checksum, read_json
 from ..promise import Promise, is_digest
 from .findings import Check, Findings
 from .key import Noted, key_checks
+from .promised import unit_check
 from .tally import Tally
 
 #: A line that is longer is no certificate.
@@ -84,7 +85,7 @@ def read_records(path: Path, noted: Noted) -> Records:
         if shared is None:
             shared, found.promise = terms, terms[0]
             found.tally.promised = _promised(found)
-            found.checks = list(key_checks(*terms, noted))
+            found.checks = [*key_checks(*terms, noted), unit_check(terms[0])]
         if terms != shared:
             found.findings.add(f"line {number}: this certificate is of another run than the first one")
         elif not one.faults:

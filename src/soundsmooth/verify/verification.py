@@ -26,6 +26,7 @@ from .promised import (
     promised_inputs,
     promised_run,
     shape_of,
+    unit_check,
 )
 from .records import read_records
 from .replay import Progress, Replay, replay
@@ -173,6 +174,7 @@ def _verify_run(
     result.promise = held.terms.promise
     secret = held.terms.secret
     result.check(*key_checks(result.promise, held.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
+    result.check(unit_check(result.promise))
     seen = inspect_images(db, held)
     result.tally = seen.tally
     result.findings.extend(seen.findings)
