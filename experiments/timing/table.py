@@ -20,22 +20,20 @@ def main(source: Path, page: Path) -> None:
 
 
 def tables(rows: list[dict[str, Any]]) -> str:
-    ratios = [f"{name} / standard" for name in METHODS]
-    names = ["one image, seconds", "k", "rounds", "standard", "kept", *METHODS, "breakpoints", *ratios, "fresh / kept"]
     machines = sorted({f"{row['machine']}, torch {row['environment']['torch']}" for row in rows})
-    several = sorted({row["rounds"] for row in rows})
+    works = sorted({f"{row['network']} with n = {row['n']} in batches of {row['batch']}" for row in rows})
     command = "python experiments/timing/measure.py docs/data/timing.json"
-    note = (
-        "A ratio is the median of those of the rounds, in each of which every method ran once; in square brackets "
-        "its bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
+    commands = "\n".join(f"    {command} {_options(rows, rounds)}" for rounds in sorted({r["rounds"] for r in rows}))
+    return (
+        f"On one GPU, {'; '.join(machines)}; {', '.join(works)}:\n\n{commands}\n\n"
+        f"{_seconds(rows)}\n\n{_ratios(rows)}\n\n"
+        "A ratio is the median of those of the rounds, in each of which every method ran once; in square brackets its "
+        "bootstrap interval, which for so few is hardly less than their whole range; in round ones the paper's. "
         "Breakpoints and tables are proved from nothing, on one core. Where a round has one image only, *shared* noise "
         "is made for it as well, which takes milliseconds. Standard smoothing, as the field writes it, fetches the "
         "votes after every batch, and the GPU waits; ours stay there while later batches run. *Kept* is standard "
         "smoothing that does the same, so the last column is what is left of the difference."
     )
-    commands = "\n".join(f"    {command} {_options(rows, rounds)}" for rounds in several)
-    measured = table(names, [row_of(row) for row in rows])
-    return f"On one GPU, {'; '.join(machines)}:\n\n{commands}\n\n{measured}\n\n{note}"
 
 
 def _options(rows: list[dict[str, Any]], rounds: int) -> str:
@@ -45,17 +43,26 @@ def _options(rows: list[dict[str, Any]], rounds: int) -> str:
     return f"--rounds {rounds}{only}"
 
 
-def row_of(row: dict[str, Any]) -> list[str]:
-    seconds = row["seconds"]
-    return [
-        f"{row['network']}, n = {row['n']}, batch {row['batch']}, {row['precision']}",
-        row["k"],
-        str(row["rounds"]),
-        *(f"{seconds[name]:.3f}" for name in ("standard", "kept", *METHODS)),
-        f"{row['breakpoints, seconds']:.3f}",
-        *(f"{interval(row['ratios'][f'{name} / standard'], 3)} ({row['paper'][name]})" for name in METHODS),
-        interval(row["ratios"]["fresh / kept"], 3),
+def _seconds(rows: list[dict[str, Any]]) -> str:
+    names = ("standard", "kept", *METHODS)
+    body = [
+        [*_which(row), *(f"{row['seconds'][name]:.3f}" for name in names), f"{row['breakpoints, seconds']:.3f}"]
+        for row in rows
     ]
+    return table(["one image, seconds", "k", "rounds", *names, "breakpoints"], body)
+
+
+def _ratios(rows: list[dict[str, Any]]) -> str:
+    names = [f"{name} / standard" for name in METHODS]
+    body = []
+    for row in rows:
+        ratios = [f"{interval(row['ratios'][f'{name} / standard'], 3)} ({row['paper'][name]})" for name in METHODS]
+        body.append([*_which(row), *ratios, interval(row["ratios"]["fresh / kept"], 3)])
+    return table(["ratios", "k", "rounds", *names, "fresh / kept"], body)
+
+
+def _which(row: dict[str, Any]) -> tuple[str, str, str]:
+    return f"{row['network']}, {row['precision']}", row["k"], str(row["rounds"])
 
 
 if __name__ == "__main__":

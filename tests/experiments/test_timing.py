@@ -75,14 +75,15 @@ def test_the_timing_table() -> None:
         "rounds": 3,
     }
     found = script("timing/table.py").tables([row])
-    assert "| resnet50, n = 10000, batch 100, fp32 | 12 | 3 | 2.000 | 1.900 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
+    assert "| resnet50, fp32 | 12 | 3 | 2.000 | 1.900 | 2.020 | 3.000 | 2.010 | 0.032 |" in found
+    assert "resnet50 with n = 10000 in batches of 100:" in found
     assert "1.500 [1.250, 1.750] (14.9) | 1.100 [1.000, 1.200] |" in found
-    assert "On one GPU, card, torch 9:" in found
+    assert "On one GPU, card, torch 9;" in found
     assert "timing.json --rounds 3\n" in found
     more = script("timing/table.py").tables([row, row | {"rounds": 7}, row | {"precision": "bf16"}])
     assert 'timing.json --rounds 7 --precision "fp32"\n' in more
-    lines = [line for line in found.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in lines}) == 1
+    for part in found.split("\n\n"):
+        assert len({line.count("|") for line in part.splitlines() if line.startswith("|")}) <= 1
 
 
 def test_a_row_replaces_an_older_one(tmp_path: Path) -> None:
