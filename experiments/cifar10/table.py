@@ -377,18 +377,21 @@ def _powers(row: dict[str, Any]) -> list[str]:
 
 
 def _longer_runs(rows: list[dict[str, Any]]) -> str:
-    n, more = rows[0]["n"], rows[0]["more"]
-    head = ["votes", "images", *(f"{kind}, n = {n}" for kind in BOTH), "shift found with power 0.99"]
+    head = ["votes, shorter − longer", "images", *BOTH, "shift found with power 0.99"]
     body = []
     for row in rows:
         seen = [row[kind] for kind in BOTH]
-        body.append([f"σ = {row['sigma']}", f"{row['images']}", *map(_votes_against, seen), _shift(seen[-1])])
+        body.append([_lengths(row), f"{row['images']}", *map(_votes_against, seen), _shift(seen[-1])])
     return (
-        f"*Longer runs*: the sound ones with n = {more} have more images than standard ones with this n. So both runs "
-        f"with n = {n} are compared with them: {more // n} times their votes, minus the votes of the longer run, on "
-        "all images that they share. The column *sound* compares the procedure with itself.\n\n"
+        "*Longer runs*: the sound ones with most copies have more images than standard ones with as many. So both "
+        "shorter runs are compared with them: their votes, as many times as they have fewer copies, minus the votes of "
+        "the longer run, on all images that they share. The column *sound* compares the procedure with itself.\n\n"
         f"{table(head, body)}"
     )
+
+
+def _lengths(row: dict[str, Any]) -> str:
+    return f"σ = {row['sigma']}, n = {row['n']} − {row['more']}"
 
 
 def _votes_against(seen: dict[str, Any]) -> str:

@@ -304,9 +304,10 @@ def test_a_run_left_in_the_middle_continues(noise: str, tmp_path: Path) -> None:
         assert finished(path, run) == undisturbed(run)
 
 
+@pytest.mark.parametrize("votes", [True, False])
 @pytest.mark.parametrize(("independence", "refused"), [("checked", True), ("assumed", False)])
 def test_a_model_that_reads_other_weights_today_is_refused(
-    noise: str, independence: str, refused: bool, tmp_path: Path
+    noise: str, independence: str, refused: bool, votes: bool, tmp_path: Path
 ) -> None:
     """The promise is the same, and blocks of two models in one certificate would be true of neither. A model whose
     independence is assumed may draw at random: nothing is compared.
@@ -322,7 +323,7 @@ def test_a_model_that_reads_other_weights_today_is_refused(
 
     np.save(weights, 1.0)
     began = run()
-    with open_store(path, began) as store:
+    with open_store(path, began, votes) as store:
         work = certify_into(store, began)
         next(work)
         work.close()
@@ -330,7 +331,7 @@ def test_a_model_that_reads_other_weights_today_is_refused(
     np.save(weights, -1.0)
     later = run()
     assert later.promise == began.promise
-    with open_store(path, later) as store:
+    with open_store(path, later, votes) as store:
         if refused:
             with pytest.raises(ModelChangedError, match="votes otherwise than the one that began this run"):
                 list(certify_into(store, later))
@@ -339,7 +340,49 @@ def test_a_model_that_reads_other_weights_today_is_refused(
         else:
             list(certify_into(store, later))
     np.save(weights, 1.0)
-    assert len(finished(path, run())) == 4
+    assert len(finished(path, run(), votes=votes)) == 4
+
+
+def test_the_model_is_compared_on_several_images_that_are_begun(tmp_path: Path) -> None:
+    """Weights that change the votes on all images but the last: with batchwise noise all are open. Four of six are
+    looked at, so that one with other votes always is among them. Nothing new is stored.
+    """
+    weights, path = tmp_path / "weights.npy", tmp_path / "run.db"
+
+    def model(batch: np.ndarray) -> np.ndarray:
+        scores = brightness(batch)
+        return np.where(scores[:, :1] > -0.2, scores * np.load(weights), scores)  # bright rows vote as before
+
+    def run() -> Run:
+        smoothing = ss.Smoother(model, "0.05", batch_size=10, threads=1, independence="checked").smoothing
+        levels = [np.full((2, 2), 60, np.int16)] * 5 + [np.full((2, 2), 250, np.int16)]
+        images = Inputs(tuple(range(6)), tuple(levels), (0,) * 6)
+        return run_of(smoothing, images, settings(n0=20, n=400, noise="batchwise"), secret("a"))
+
+    np.save(weights, 1.0)
+    began = run()
+    with open_store(path, began) as store:
+        with pytest.raises(KeyboardInterrupt):
+            list(certify_into(store, began, advance=stop_after(20)))
+        voted = store.copies_voted()
+    assert 0 < voted < 6 * 420
+    np.save(weights, -1.0)
+    later = run()
+    with open_store(path, later) as store:
+        with pytest.raises(ModelChangedError, match="votes otherwise"):
+            list(certify_into(store, later))
+        assert store.copies_voted() == voted
+
+
+def stop_after(calls: int) -> Callable[[int], None]:
+    """Ctrl-C, when so many blocks are stored."""
+    left = iter(range(calls))
+
+    def advance(_: int) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    return advance
 
 
 def test_looking_ahead_changes_nothing(noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

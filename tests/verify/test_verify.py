@@ -18,6 +18,7 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
+from soundsmooth.certificate import checksum
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.data import read_npz
@@ -173,6 +174,26 @@ def test_a_promise_with_an_unreadable_grid_is_refuted() -> None:
     check = unit_check(Promise(values))
     assert check.passed is False
     assert "cannot be read" in check.text
+
+
+NONSENSE = [
+    ("noise", "x"), ("margin", "-1"), ("margin", "x"), ("batch", "-5"), ("input shape", "0"), ("input shape", "-1 -28"),
+    ("input count", "06"), ("input count", "6_0"), ("input count", "-1"), ("model", "x"), ("inputs", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), NONSENSE)
+def test_under_a_promise_that_is_none_nothing_is_claimed(name: str, value: str, tmp_path: Path) -> None:
+    """Also if commitment and checksum are made to fit."""
+    record = json.loads(ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
+    record["promise"][name] = value
+    record["commitment"] = Promise(record["promise"]).commitment
+    record["checksum"] = checksum(record)
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(record))
+    result = verify(path)
+    assert result.refuted
+    assert all(0 <= share <= 1 for share in result.tally.accuracies().values())
 
 
 def test_what_is_written_to_the_file_during_an_audit_is_not_read(run: Path, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ MAGIC = b"SQLite format 3\0"
 HEADER = 100
 #: So long a process waits for another one's transaction. Transactions are short.
 BUSY_SECONDS = 60
+#: Copied in one step.
+PAGES = 1000
 RETRY_SECONDS = 0.01
 
 
@@ -57,12 +59,15 @@ class Database:
         try:
             copy = sqlite3.connect("", isolation_level=None)  # SQLite deletes it when it is closed
             try:
-                found._connection.backup(copy)
-            except sqlite3.Error as error:
+                found._connection.execute("BEGIN")  # so that no writer makes it begin again
+                found._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+                found._connection.backup(copy, pages=PAGES, progress=lambda *_: None)  # in steps, to be interrupted
+            except BaseException as error:
                 copy.close()
-                if getattr(error, "sqlite_errorname", "").startswith("SQLITE_FULL"):
-                    raise StoreError(f"there is no room for a copy of {str(path)!r} among temporary files") from error
-                raise StoreError(_line(path, error)) from error
+                if isinstance(error, sqlite3.Error):
+                    text = f"{str(path)!r} could not be copied to a temporary file, which needs as much room"
+                    raise StoreError(f"{text}: {first_line(error)}") from error
+                raise
         finally:
             found._connection.close()
         found._connection = copy

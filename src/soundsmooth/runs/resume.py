@@ -21,7 +21,7 @@ from .blocks import BlockVotes, VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
 from .engine import Run
 from .measured import Again, Drawn, drawn_rows, rows_by_block
-from .same_model import check_same_model
+from .same_model import SameModel
 from .store import Failure, Store, Terms
 from .threads import Threads
 from .voter import Outcome, Task
@@ -79,9 +79,7 @@ def certify_into(
     engine = engine or Threads(run)
     with Claims(store, pace or Pace()) as claims:
         store.reopen_failures()
-        if store.has_open_images():
-            check_same_model(store, run, engine)
-        yield from _Clerk(store, run, claims, advance, engine).finish()
+        yield from _Clerk(store, run, claims, advance, engine, SameModel(store, run)).finish()
 
 
 @dataclass
@@ -93,6 +91,9 @@ class _Clerk:
     claims: Claims
     advance: Advance
     engine: Engine
+    same: SameModel
+    _held: list[Outcome] = field(default_factory=list)
+    """What came while it was not yet known whether the model is the same."""
     _failed: set[int] = field(default_factory=set)
     _guesses: dict[int, int] = field(default_factory=dict)
     _rows: dict[int, dict[VoteBlock, Again]] = field(default_factory=dict)
@@ -109,9 +110,13 @@ class _Clerk:
             self._voted.clear()
             batchwise = self.run.settings.noise == "batchwise"
             groups, keep = (self._batch_by_batch(), self._kept()) if batchwise else (_Images(self), None)
+            groups = self.same.first(groups)
             with closing(self.engine.outcomes(groups, keep)) as found:  # so that nobody works on when writing fails
                 for outcomes in found:
-                    yield from self._write_all(outcomes)
+                    self._held += self.same.hear(outcomes)
+                    if not self.same.tasks:
+                        yield from self._write_held()
+            yield from self._write_held()
             self.claims.release_all()  # of what failed here and was opened again by another process
             if self.store.has_open_images() and not self._voted:  # others are at work on it; if they die, it is ours
                 self.claims.pace.sleep(self.claims.pace.look)
@@ -156,6 +161,10 @@ class _Clerk:
     def _kept(self) -> int:
         """How many batches of noise one block consists of."""
         return sum(1 for _ in blocks(self.store.terms.block, self.run.duty.batch, self.run.inputs.levels[0].size))
+
+    def _write_held(self) -> list[Certificate | Failure]:
+        outcomes, self._held = self._held, []
+        return self._write_all(outcomes) if outcomes else []
 
     def _write_all(self, outcomes: list[Outcome]) -> list[Certificate | Failure]:
         """One transaction for what came at the same time: a full house pays for one flush to the disk, not for many."""

@@ -321,17 +321,17 @@ class Store:
         ):
             yield StoredBlock(VoteBlock(Purpose(purpose), first, count), _counts(votes), hits, seconds)
 
-    def newest_block(self) -> tuple[int, StoredBlock] | None:
-        """The place of an image and the last of its blocks: of one that is open if there is such, as others will be
-        added to it.
+    def begun_blocks(self, most: int) -> list[tuple[int, StoredBlock]]:
+        """The largest block of each of some images that are open and begun, or of the last one that has any: the places
+        of the images, and the blocks.
         """
         last = self.db.one("SELECT MAX(place) FROM blocks")
         if last is None:
-            return None
-        begun = "EXISTS (SELECT 1 FROM blocks WHERE blocks.place = images.place)"
-        place = self.db.one(f"SELECT MAX(place) FROM images WHERE state = 0 AND {begun}")
-        place = last if place is None else place
-        return place, list(self.blocks(place))[-1]
+            return []
+        begun = "state = 0 AND EXISTS (SELECT 1 FROM blocks WHERE blocks.place = images.place)"
+        query = f"SELECT place FROM images WHERE {begun} ORDER BY random() LIMIT ?"
+        places = [place for (place,) in self.db.rows(query, most)] or [last]
+        return [(place, max(self.blocks(place), key=lambda stored: stored.block.count)) for place in places]
 
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose; a ValueError if one has not a vote for each of its copies."""

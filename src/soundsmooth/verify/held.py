@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..audit import terms as arithmetic_terms
 from ..promise import Promise, Secret, is_digest
 from ..runs.blocks import VoteBlock, vote_blocks
 from ..runs.database import Database
 from ..runs.store import SCHEMA, Terms
-from ..settings import settings
+from .promised import check_promise, whole
 
 NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
 #: An image with more blocks would be a run that nobody can store.
@@ -76,34 +75,20 @@ def head(db: Database) -> Head:
     if missing:
         raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
     promise = Promise.of_text(held["promise"])
-    arithmetic_terms(promise.values)  # numbers that can be computed with, before anything else reads them
-    for name in ("n0", "n", "input count", "margin", "batch"):
-        _whole(promise.values[name], name)
+    check_promise(promise)
     if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
         raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
     if held["votes"] not in ("kept", "left out"):
         raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
     secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
-    terms = Terms(promise, secret, _whole(held["block"], "block"), held["votes"] == "kept")
+    terms = Terms(promise, secret, whole(held["block"], "block"), held["votes"] == "kept")
     if terms.block % int(promise.values["batch"]):
         raise ValueError(f"blocks of {terms.block} copies are not made of the promised batches, which would be others")
     return Head(terms, held["commitment"], tuple(_blocks(terms)))
 
 
 def _blocks(terms: Terms) -> list[VoteBlock]:
-    promised = terms.promise.values
-    try:
-        chosen = settings(
-            int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"]
-        )
-    except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"the promise cannot be kept: {error}") from None
+    chosen = terms.settings
     if (chosen.n0 + chosen.n) // terms.block > MOST_BLOCKS:
         raise ValueError(f"blocks of {terms.block} copies are too small for n = {chosen.n}")
     return vote_blocks(chosen, terms.block)
-
-
-def _whole(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdecimal() or str(int(text[:20])) != text or int(text) < 1:
-        raise ValueError(f"the run's {name} is no positive whole number: {text!r:.80}")
-    return int(text)

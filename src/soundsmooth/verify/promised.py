@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from ..audit import terms as arithmetic_terms
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
 from ..models import Identity
 from ..models.protocol import rows_again
-from ..promise import Inputs, Promise
+from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
 from ..runs.store import Terms
+from ..settings import settings
 from ..smoother import Smoother
 from .findings import Check
 
@@ -33,6 +35,30 @@ def unit_check(promise: Promise) -> Check:
     if grid == IMAGES:
         return Check("unit", True, values)
     return Check("unit", None, f"{values}. Is that the task's grid? For values in [0, 1] divide radii by {grid.width}")
+
+
+def check_promise(promise: Promise) -> None:
+    """A ValueError unless all numbers, digests and names in it are such, and can be read in one way only: under another
+    promise nothing is claimed.
+    """
+    values = promise.values
+    arithmetic_terms(values)  # numbers that can be computed with, before anything else reads them
+    for name in ("n0", "n", "input count", "margin", "batch"):
+        whole(values[name], name)
+    for name in ("inputs", "model"):
+        if not is_digest(values[name]):
+            raise ValueError(f"the promised {name} is no digest of 32 bytes in hexadecimal: {values[name]!r:.80}")
+    shape_of(promise)
+    try:
+        settings(int(values["n0"]), int(values["n"]), values["alpha"], values["bound"], values["noise"])
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"the promise cannot be kept: {error}") from None
+
+
+def whole(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdecimal() or str(int(text[:20])) != text or int(text) < 1:
+        raise ValueError(f"the run's {name} is no positive whole number: {text!r:.80}")
+    return int(text)
 
 
 def shape_of(promise: Promise) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from ..certificate import FORMAT, Certificate, checksum, read_json
 from ..promise import Promise, is_digest
 from .findings import Check, Findings
 from .key import Noted, key_checks
-from .promised import unit_check
+from .promised import check_promise, unit_check
 from .tally import Tally
 
 #: A line that is longer is no certificate.
@@ -109,12 +109,14 @@ def _add(found: Records, one: Examined, seen: set[int], number: int) -> None:
 
 
 def _promised(found: Records) -> int:
+    """How many images, if the promise is one."""
     assert found.promise is not None
     try:
-        return int(found.promise.values["input count"])
-    except ValueError:
-        found.findings.add("the promised number of images is no number")
+        check_promise(found.promise)
+    except ValueError as error:
+        found.findings.add(str(error))
         return 0
+    return int(found.promise.values["input count"])
 
 
 def _terms(record: Mapping[str, Any]) -> tuple[Promise, str, str, str] | None:
