@@ -25,7 +25,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class Pair:
         """The hits of both together."""
         return self.sound.hits + self.standard.hits
 
-    @property
+    @cached_property
     def hits(self) -> "Hits":
         return Hits(self.sound.hits, self.n, self.standard.hits, self.n)
 
@@ -103,6 +103,11 @@ class Hits:
     def estimates(self) -> Floats:
         """The share of hits in both runs together."""
         return (self.first + self.second) / (self.n + self.m)
+
+    @cached_property
+    def null(self) -> "tuple[Null, float]":
+        """The law of the difference, and its standard deviation."""
+        return _sum_of_counts(self)
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,7 @@ def _enough(p: Floats, least: int, n: int) -> Floats:
 
 def votes(hits: Hits, shift: float = 0.0, level: float = 0.0) -> Test:
     """Hits on all images together, first minus second, in the units of `Hits.weights`."""
-    null, deviation = _sum_of_counts(hits)
+    null, deviation = hits.null
     power = _votes_power(hits, shift, null.critical(level)) if level else None
     return Test(hits.difference, deviation, null.p(hits.difference), power)
 
@@ -290,7 +295,7 @@ def _above(z: float) -> float:
 
 def detectable(hits: Hits, level: float, power: float = 0.99) -> float | None:
     """The least shift of p on borderline images, to 0.0001, that `votes` finds with this power; None beyond 0.05."""
-    null, _ = _sum_of_counts(hits)
+    null, _ = hits.null
     critical = null.critical(level)
     shifts = (k / 10_000 for k in range(1, 501))
     return next((shift for shift in shifts if _votes_power(hits, shift, critical) >= power), None)

@@ -14,7 +14,7 @@ from .exact import rational
 from .grid import IMAGES
 from .models.protocol import KINDS, is_promised, rows_again
 from .promise import SPEC, Promise
-from .settings import settings
+from .settings import promised_settings
 
 FORMAT = "soundsmooth certificate 1"
 HEXADECIMAL = re.compile("[0-9a-f]{64}")
@@ -148,9 +148,7 @@ class Certificate:
         promised = self.promise.values
         if hashlib.sha256(bytes.fromhex(self.seed)).hexdigest() != promised["seed"]:
             raise ValueError("the certificate's seed is not the one it promised")
-        chosen = settings(
-            int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"]
-        )
+        chosen = promised_settings(promised)
         if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
             raise ValueError("the certificate's counts do not add up to the promised n0 and n")
         self._check_measured()

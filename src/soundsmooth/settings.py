@@ -1,5 +1,6 @@
 """What a user chooses about a certification, checked once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, SupportsIndex
@@ -41,6 +42,11 @@ def settings(
     if mode is None:
         raise ValueError(f"noise must be one of {', '.join(NOISE_MODES)}, not {noise!r}")
     return Settings(n0, n, probability(alpha, "alpha"), chosen, mode)
+
+
+def promised_settings(promised: Mapping[str, str]) -> Settings:
+    """Those that a promise names; a ValueError if it names none."""
+    return settings(int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"])
 
 
 def copies(value: SupportsIndex, name: str) -> int:

@@ -93,11 +93,11 @@ class Model(Protocol):
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
 
 
-def tolerated(precision: str) -> float:
-    """So large a share of votes may differ where the same is voted again: rounding breaks near ties, in lower precision
+def tolerated(precision: str, count: int) -> float:
+    """So many of `count` votes may differ where the same is voted again: rounding breaks near ties, in lower precision
     more of them.
     """
-    return 0.005 if precision == "float32" else 0.02
+    return max(1, (0.005 if precision == "float32" else 0.02) * count)
 
 
 def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:

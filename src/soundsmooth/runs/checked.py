@@ -71,7 +71,7 @@ def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batc
     names = list(dict.fromkeys(name for name, _, _ in found))
     compared = sum(total for _, _, total in found)
     changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
-    if sum(changed.values()) > max(1, tolerated(model.identity().precision) * compared):
+    if sum(changed.values()) > tolerated(model.identity().precision, compared):
         listed = ", ".join(f"{count} {name}" for name, count in changed.items() if count)
         raise DependentRowsError(
             f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}"

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,25 +56,26 @@ class Database:
         copy. (Its pages are read again and again: the cache does not hold a large run.)
         """
         found = cls(path, writable=False)
+        source, found._connection = found._connection, sqlite3.connect("", isolation_level=None)  # deleted when closed
         try:
-            copy = sqlite3.connect("", isolation_level=None)  # SQLite deletes it when it is closed
-            try:
-                found._connection.execute("BEGIN")  # so that no writer makes it begin again
-                found._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-                found._connection.backup(copy, pages=PAGES, progress=lambda *_: None)  # in steps, to be interrupted
-            except BaseException as error:
-                copy.close()
-                if isinstance(error, sqlite3.Error):
-                    text = f"{str(path)!r} could not be copied to a temporary file, which needs as much room"
-                    raise StoreError(f"{text}: {first_line(error)}") from error
-                raise
-        finally:
-            found._connection.close()
-        found._connection = copy
-        with found._plainly():
-            copy.execute("PRAGMA query_only = 1")
-            found.blank = found._check_format()
+            with closing(source):
+                found._copy(source)
+            found.execute("PRAGMA query_only = 1")
+            with found._plainly():
+                found.blank = found._check_format()
+        except BaseException:
+            found.close()
+            raise
         return found
+
+    def _copy(self, source: sqlite3.Connection) -> None:
+        try:
+            source.execute("BEGIN")  # so that no writer makes it begin again
+            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            source.backup(self._connection, pages=PAGES, progress=lambda *_: None)  # in steps, to be interrupted
+        except sqlite3.Error as error:
+            text = f"{str(self.path)!r} could not be copied to a temporary file, which needs as much room"
+            raise StoreError(f"{text}: {first_line(error)}") from error
 
     def _make_durable(self) -> None:
         """Write-ahead log, and an fsync of it in every transaction before it counts as committed."""

@@ -76,10 +76,9 @@ def certify_into(
     kind of device; each is issued once. A model that raises an error is asked again on the same noise, and never on
     other noise. Where a model is not fixed by its digest, one that votes otherwise than before is refused.
     """
-    engine = engine or Threads(run)
     with Claims(store, pace or Pace()) as claims:
         store.reopen_failures()
-        yield from _Clerk(store, run, claims, advance, engine, SameModel(store, run)).finish()
+        yield from _Clerk(store, run, claims, advance, engine or Threads(run), SameModel(store, run)).finish()
 
 
 @dataclass

@@ -68,7 +68,7 @@ class SameModel:
 
     def _compare(self, place: int, before: _Before, now: BlockVotes) -> None:
         count, differ = before.stored.block.count, _differ(before, now)
-        if differ > max(1, tolerated(self._run.identity.precision) * count):
+        if differ > tolerated(self._run.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
                 f"{self._run.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "

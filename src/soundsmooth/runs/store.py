@@ -21,7 +21,7 @@ from ..models import NOBODY
 from ..models.protocol import rows_again
 from ..noise import Purpose
 from ..promise import Inputs, Promise, Secret
-from ..settings import Settings, settings
+from ..settings import Settings, promised_settings
 from .blocks import VoteBlock, vote_blocks
 from .database import Database
 
@@ -114,10 +114,7 @@ class Terms(NamedTuple):
 
     @property
     def settings(self) -> Settings:
-        promised = self.promise.values
-        return settings(
-            int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"]
-        )
+        return promised_settings(self.promise.values)
 
 
 class StoredBlock(NamedTuple):

@@ -31,7 +31,6 @@ def opened(path: Path) -> Iterator[Database]:
             raise ValueError(f"{str(path)!r} holds no run yet")
         for setting in ("trusted_schema = OFF", "cell_size_check = ON"):
             db.execute(f"PRAGMA {setting}")
-        db.execute("BEGIN")
         if _schema(db) != _our_schema():  # first: the check computes what tables of others ask for, however long
             raise ValueError(f"{str(path)!r} is damaged: its tables are not those of a run")
         fault = db.one("PRAGMA integrity_check(1)")

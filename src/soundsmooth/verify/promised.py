@@ -12,7 +12,7 @@ from ..models.protocol import rows_again
 from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
 from ..runs.store import Terms
-from ..settings import settings
+from ..settings import promised_settings
 from ..smoother import Smoother
 from .findings import Check
 
@@ -50,12 +50,13 @@ def check_promise(promise: Promise) -> None:
             raise ValueError(f"the promised {name} is no digest of 32 bytes in hexadecimal: {values[name]!r:.80}")
     shape_of(promise)
     try:
-        settings(int(values["n0"]), int(values["n"]), values["alpha"], values["bound"], values["noise"])
+        promised_settings(values)
     except (ValueError, ArithmeticError) as error:
         raise ValueError(f"the promise cannot be kept: {error}") from None
 
 
 def whole(text: str, name: str) -> int:
+    """A positive whole number, written in the one way; a ValueError for anything else."""
     if not text.isascii() or not text.isdecimal() or str(int(text[:20])) != text or int(text) < 1:
         raise ValueError(f"the run's {name} is no positive whole number: {text!r:.80}")
     return int(text)
