@@ -9,12 +9,13 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from architectures import ARCHITECTURES, exported_module
+from proofs import prove_graph, prove_module
 from rows import violation
 from soundsmooth import embedded
 from soundsmooth.models import model_of
-from soundsmooth.models.independence import export_and_inspect, inspect_onnx
+from soundsmooth.models.independence import Report
 from soundsmooth.models.onnx_file import OnnxModel
-from soundsmooth.models.onnx_session import inspected_session
+from soundsmooth.models.onnx_session import Frozen, freeze, proved_session, runtime_here
 
 
 def exported(name: str, path: Path) -> Path:
@@ -26,12 +27,13 @@ def exported(name: str, path: Path) -> Path:
 def test_architecture_is_proved_as_an_onnx_file(name: str, tmp_path: Path) -> None:
     """The file itself, and what onnxruntime's full optimisation makes of it, which is what runs."""
     path = exported(name, tmp_path / "model.onnx")
-    as_written = inspect_onnx(path.read_bytes())
+    as_written = prove_graph(path.read_bytes(), witness=True)
     assert as_written.proved, as_written.reason
     model = OnnxModel(path, threads=1, independence="proved")
+    model.prepare(ARCHITECTURES[name][1], 6)
     assert model.identity().independence == "proved"
     assert model.flags()["optimization"] == "all"
-    assert model.report.batch is None
+    assert model.report.batch == 6
     assert model.report.operators != as_written.operators  # the optimizer has been at work
     assert violation(model.scores, ARCHITECTURES[name][1], (1, 3)) is None
 
@@ -40,9 +42,8 @@ def test_architecture_is_proved_as_an_onnx_file(name: str, tmp_path: Path) -> No
 def test_architecture_is_proved_as_a_torch_module(name: str) -> None:
     make, shape = ARCHITECTURES[name]
     module = make().eval()
-    graph, report = export_and_inspect(module, torch.rand(4, *shape))
+    graph, report = prove_module(module, torch.rand(4, *shape))
     assert report.proved, report.reason
-    assert report.batch is None
     batch = torch.rand(3, *shape)
     with torch.no_grad():
         torch.testing.assert_close(graph(batch), module(batch), rtol=1e-3, atol=1e-4)
@@ -50,8 +51,10 @@ def test_architecture_is_proved_as_a_torch_module(name: str) -> None:
 
 @pytest.mark.parametrize("path", embedded.MODELS.values(), ids=lambda path: path.stem)
 def test_the_embedded_models_are_proved(path: Path) -> None:
-    assert inspect_onnx(path.read_bytes()).proved
-    assert model_of(path).identity().independence == "proved"
+    assert prove_graph(path.read_bytes(), witness=True).proved
+    model = model_of(path)
+    model.prepare((1, 28, 28), 100)
+    assert model.identity().independence == "proved"
 
 
 def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx.ModelProto:
@@ -78,6 +81,13 @@ def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx
     return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions, **field)
 
 
+def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, Report]:
+    """What votes, after the optimizer, and what is proved of it."""
+    proto = onnx.load_model_from_string(graph).graph
+    here = runtime_here(graph, "cpu", "", 1, proto.input[0].name, proto.output[0].name)
+    return proved_session(graph, here, freeze(graph, here), shape, 5)
+
+
 def saved(model: onnx.ModelProto, folder: Path) -> Path:
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
@@ -87,9 +97,9 @@ def saved(model: onnx.ModelProto, folder: Path) -> Path:
 def test_functions_are_judged_by_what_the_runtime_makes_of_them(tmp_path: Path) -> None:
     """onnxruntime inlines a function of a domain of its own; a harmless one is proved then, a mixing one is not."""
     harmless, mixing = linear(function=True), linear(function=True, mixes=True)
-    assert not inspect_onnx(harmless.SerializeToString()).proved
-    assert OnnxModel(saved(harmless, tmp_path)).report.proved
-    assert not OnnxModel(saved(mixing, tmp_path)).report.proved
+    assert not prove_graph(harmless).proved
+    assert inspected(saved(harmless, tmp_path).read_bytes(), (1, 2, 2))[1].proved
+    assert not inspected(saved(mixing, tmp_path).read_bytes(), (1, 2, 2))[1].proved
 
 
 def test_the_graph_that_runs_is_the_one_that_the_optimizer_wrote(tmp_path: Path) -> None:
@@ -129,15 +139,15 @@ def test_a_less_optimized_graph_runs_if_only_that_is_proved(monkeypatch: pytest.
     from soundsmooth.models.independence import onnx_graph
 
     path = next(iter(embedded.MODELS.values()))
-    full = inspected_session(path.read_bytes(), "cpu", "", 1)
+    full, report = inspected(path.read_bytes(), (1, 28, 28))
     assert full.level == "all"
-    used = {name.rpartition(".")[0] for name in full.report.operators}
+    used = {name.rpartition(".")[0] for name in report.operators}
     if not used & {"com.microsoft.nchwc", "com.microsoft"}:
         pytest.skip("on this machine full optimisation writes standard operators only")
     for domain in used - {""}:
         monkeypatch.setitem(onnx_graph.DOMAINS, domain, {})
-    less = inspected_session(path.read_bytes(), "cpu", "", 1)
-    assert less.report.proved
+    less, report = inspected(path.read_bytes(), (1, 28, 28))
+    assert report.proved
     assert less.level in ("extended", "basic")
 
 
@@ -147,7 +157,7 @@ def test_a_graph_that_cannot_be_written_still_runs(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(onnx_child.Path, "read_bytes", lambda _: (_ for _ in ()).throw(OSError("no space left")))
     with open(next(iter(embedded.MODELS.values())), "rb") as file:
-        found = inspected_session(file.read(), "cpu", "", 1)
-    assert not found.report.proved
-    assert "no space left" in found.report.reason
+        found, report = inspected(file.read(), (1, 28, 28))
+    assert not report.proved
+    assert "no space left" in report.reason
     assert found.session.run(None, {"image": np.zeros((2, 1, 28, 28), np.float32)})[0].shape == (2, 10)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
+from proofs import BATCH, prove_graph
 from rows import Run, violation
-from soundsmooth.models.independence import inspect_onnx
 
 SHAPE = (2, 3, 4)
 SIZES = (1, 2, 3, 4)
@@ -321,7 +321,7 @@ def grown(seed: int, steps: int) -> Growing:
 
 def proved_values(graph: Growing) -> list[str]:
     return [
-        name for name in graph.shapes if name != "x" and inspect_onnx(graph.model([name]).SerializeToString()).proved
+        name for name in graph.shapes if name != "x" and prove_graph(graph.model([name]).SerializeToString()).proved
     ]
 
 
@@ -336,8 +336,8 @@ def check(graph: Growing) -> tuple[int, int]:
 
 
 def running_sizes(graph: Growing, run: Run) -> tuple[int, ...]:
-    """The batch sizes that the graph accepts; a graph that fails on others claims nothing of them."""
-    return tuple(size for size in (SIZES if graph.batch == "batch" else SIZES[-1:]) if runs(run, size))
+    """The batch size that is claimed something of, if the graph runs there."""
+    return tuple(size for size in (BATCH,) if runs(run, size))
 
 
 def runs(run: Run, size: int) -> bool:

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from proofs import prove_module
 from rows import violation
-from soundsmooth.models.independence import export_and_inspect, torch_graph
+from soundsmooth.models.independence import torch_export
+from soundsmooth.models.independence.torch_graph import check_rules
 from soundsmooth.models.independence.values import Unproved
 
 SHAPE = (2, 4, 4)
@@ -257,7 +259,7 @@ if platform.machine() not in ("x86_64", "AMD64"):  # undefined, but perhaps the 
 @pytest.mark.parametrize("name", MODULES)
 def test_no_trap_is_proved(name: str) -> None:
     module = MODULES[name]()
-    ran, report = export_and_inspect(module, torch.rand(8, *SHAPE))
+    ran, report = prove_module(module, torch.rand(8, *SHAPE))
     assert not report.proved, report.reason
     assert "\n" not in report.reason
     assert ran is module
@@ -321,9 +323,9 @@ GOOD: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", GOOD)
 def test_what_is_proved_holds_when_it_runs(name: str) -> None:
     module = Function(GOOD[name])
-    graph, report = export_and_inspect(module, torch.rand(8, *SHAPE))
+    graph, report = prove_module(module, torch.rand(8, *SHAPE))
     assert report.proved, report.reason
-    assert report.batch is None
+    assert report.batch == 8
 
     def run(batch: np.ndarray) -> np.ndarray:
         with torch.inference_mode():
@@ -337,7 +339,7 @@ def test_what_is_proved_holds_when_it_runs(name: str) -> None:
 def test_the_graph_that_runs_is_the_graph_that_was_inspected() -> None:
     """No hook, no guard, no module of the user's: the code is one line for each node."""
     module = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(12, 2)).eval()
-    graph, report = export_and_inspect(module, torch.rand(4, *SHAPE))
+    graph, report = prove_module(module, torch.rand(4, *SHAPE))
     assert report.proved
     assert isinstance(graph, torch.fx.GraphModule)
     assert not list(graph.children())
@@ -362,22 +364,22 @@ class Elsewhere(nn.Module):
 def test_a_graph_of_another_device_is_made_on_the_cpu_and_runs_there() -> None:
     """torch's device without numbers stands in for a GPU: everything that the graph reads or makes is there."""
     module, home = Elsewhere().eval(), torch.device("meta")
-    program, batch = torch_graph._export(module, torch.rand(2, *SHAPE))
+    program, batch = torch_export._export(module, torch.rand(2, *SHAPE))
     assert batch is None
     there = Elsewhere().eval().to(home)
-    tensors = torch_graph._tensors(program, there, home)
+    tensors = torch_export._tensors(program, there, home)
     assert {each.device for each in tensors.values()} == {home}
     assert len(tensors) > len(own := {*there.parameters(), *there.buffers()})
     assert {*tensors.values()} > own - {there.layers[1].num_batches_tracked}
-    graph = torch_graph._plain(program, tensors, home)
-    torch_graph._inspect(graph.graph, batch)
+    graph = torch_export._plain(program, tensors, home)
+    check_rules(graph.graph)
     assert graph(torch.rand(5, *SHAPE, device=home)).device == home
 
 
 def test_a_constant_belongs_to_the_graph_alone() -> None:
     """Whoever else has the tensor may write to it: the graph goes on as it was inspected."""
     table = torch.ones(32)
-    graph, report = export_and_inspect(Function(lambda x: x.flatten(1) * table), torch.rand(4, *SHAPE))
+    graph, report = prove_module(Function(lambda x: x.flatten(1) * table), torch.rand(4, *SHAPE))
     assert report.proved
     batch = torch.rand(3, *SHAPE)
     before = graph(batch)
@@ -388,24 +390,24 @@ def test_a_constant_belongs_to_the_graph_alone() -> None:
 def test_a_graph_reads_the_modules_own_parameters_or_is_not_proved() -> None:
     """They are what the digest is of, and what is compared after every image."""
     module = Elsewhere().eval()
-    program, _ = torch_graph._export(module, torch.rand(2, *SHAPE))
+    program, _ = torch_export._export(module, torch.rand(2, *SHAPE))
     other = Elsewhere()
     other.layers[3] = nn.Linear(16, 5)
     for wrong in (other, nn.Sequential()):
         with pytest.raises(Unproved, match="which the module itself does not have, or in another shape"):
-            torch_graph._tensors(program, wrong, torch.device("cpu"))
+            torch_export._tensors(program, wrong, torch.device("cpu"))
     own = {each.data_ptr() for each in [*module.parameters(), *module.buffers()]}
-    assert own <= {each.data_ptr() for each in torch_graph._tensors(program, module, torch.device("cpu")).values()}
+    assert own <= {each.data_ptr() for each in torch_export._tensors(program, module, torch.device("cpu")).values()}
 
 
 def test_a_constant_with_the_name_of_a_buffer_stays_a_constant() -> None:
     """Other shapes than the exported ones would break the proof."""
-    program, _ = torch_graph._export(Elsewhere().eval(), torch.rand(2, *SHAPE))
+    program, _ = torch_export._export(Elsewhere().eval(), torch.rand(2, *SHAPE))
     (name,) = program.constants
     other = Elsewhere()
     delattr(other, name)
     other.register_buffer(name, torch.zeros(2, 3))
-    assert torch_graph._tensors(program, other, torch.device("cpu"))[name].shape == (3,)
+    assert torch_export._tensors(program, other, torch.device("cpu"))[name].shape == (3,)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -414,9 +416,8 @@ def test_a_module_on_a_gpu_is_proved_for_any_batch_size(dtype: torch.dtype) -> N
     """Whatever torch thinks of cuDNN's limits; the graph lies on the GPU and shares the module's memory."""
     module = Elsewhere().eval().to("cuda", dtype)
     batch = torch.rand(5, *SHAPE, device="cuda", dtype=dtype)
-    graph, report = export_and_inspect(module, batch)
+    graph, report = prove_module(module, batch)
     assert report.proved, report.reason
-    assert report.batch is None
     with torch.inference_mode():
         assert torch.equal(graph(batch), module(batch))
         module.layers[3].bias += 100
@@ -426,7 +427,7 @@ def test_a_module_on_a_gpu_is_proved_for_any_batch_size(dtype: torch.dtype) -> N
 def test_a_fixed_batch_size_is_said() -> None:
     """A module that only takes batches of 8 is proved for batches of 8."""
     module = Function(lambda x: x.reshape(8, 32).relu())
-    graph, report = export_and_inspect(module, torch.rand(8, *SHAPE))
+    graph, report = prove_module(module, torch.rand(8, *SHAPE))
     assert report.proved
     assert report.batch == 8
     assert graph(torch.ones(8, *SHAPE)).shape == (8, 32)
@@ -448,14 +449,14 @@ FIXED: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize("name", FIXED)
 def test_a_fixed_batch_size_hides_nothing(name: str) -> None:
     """The same with a batch size written into the graph, where every extent is a plain number."""
-    assert not export_and_inspect(Function(FIXED[name]), torch.rand(8, *SHAPE))[1].proved
+    assert not prove_module(Function(FIXED[name]), torch.rand(8, *SHAPE))[1].proved
 
 
 def test_a_module_that_cannot_be_exported_is_not_proved(capfd: pytest.CaptureFixture[str]) -> None:
     def decides(x: Tensor) -> Tensor:
         return x.flatten(1) if float(x.sum()) > 0 else -x.flatten(1)
 
-    ran, report = export_and_inspect(Function(decides), torch.rand(8, *SHAPE))
+    ran, report = prove_module(Function(decides), torch.rand(8, *SHAPE))
     assert not report.proved
     assert "torch.export" in report.reason
     assert isinstance(ran, Function)

@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,11 @@ def visible() -> Iterator[None]:
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
 
 
+def prepared(model: IsolatedOnnxModel) -> IsolatedOnnxModel:
+    model.prepare(model.shape, 5)
+    return model
+
+
 def test_the_votes_are_those_of_the_same_process(path: Path, tmp_path: Path) -> None:
     for each in (path, with_external_weights(tmp_path, "weights.bin"), MODEL):
         here, there = OnnxModel(each, threads=1), IsolatedOnnxModel(each, threads=1)
@@ -81,8 +87,14 @@ def test_the_votes_are_those_of_the_same_process(path: Path, tmp_path: Path) -> 
         for rows in (7, 3, 7):
             np.testing.assert_array_equal(there.scores(batch[:rows]), here.scores(batch[:rows]))
             np.testing.assert_array_equal(there.vote(batch[:rows]).labels, here.vote(batch[:rows]).labels)
+        for each in (here, there):
+            each.prepare(each.shape, 7)
         assert there.identity() == replace(here.identity(), flags={**here.flags(), "isolated": "yes"})
         assert there.report == here.report
+
+
+def trusted_flags(model: IsolatedOnnxModel) -> dict[str, str]:
+    return {name: value for name, value in IsolatedOnnxModel.flags(model).items() if name != "isolated"}
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -96,7 +108,7 @@ def test_the_certificates_are_those_of_the_same_process(workers: int) -> None:
     assert first.isolated
     assert "run by a process without the key" in str(first)
     for worker in there.smoothing.workers:
-        del worker.model._flags["isolated"]
+        worker.model.flags = partial(trusted_flags, worker.model)
     expected = [replace(each, seconds=0) for each in here.certify_all(images, **settings)]
     assert [replace(each, seconds=0) for each in there.certify_all(images, **settings)] == expected
     assert not expected[0].isolated
@@ -278,14 +290,14 @@ def test_a_graph_that_is_not_proved(tmp_path: Path) -> None:
     mixing.graph.node[1].output[0] = "product"
     mixing.graph.node.append(helper.make_node("Softmax", ["product"], ["scores"], axis=0))
     path = saved(mixing, tmp_path, "mixing.onnx")
-    assert IsolatedOnnxModel(path).identity().independence == "checked"
+    assert prepared(IsolatedOnnxModel(path)).identity().independence == "checked"
     with pytest.raises(ValueError, match="cannot be proved for this graph: Softmax 'scores'"):
-        model_of(path, untrusted=True, independence="proved")
+        prepared(model_of(path, untrusted=True, independence="proved"))
     noisy = linear_graph()
     noisy.graph.node[1].output[0] = "product"
     noisy.graph.node.append(helper.make_node("RandomNormalLike", ["product"], ["random"]))
     noisy.graph.node.append(helper.make_node("Add", ["product", "random"], ["scores"]))
-    model = IsolatedOnnxModel(saved(noisy, tmp_path, "noisy.onnx"))
+    model = prepared(IsolatedOnnxModel(saved(noisy, tmp_path, "noisy.onnx")))
     assert not model.report.proved
     assert model.scores(BATCH).shape == (5, 3)
 

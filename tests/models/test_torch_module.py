@@ -149,7 +149,7 @@ def test_an_unknown_device_is_refused() -> None:
 def test_a_shape_that_no_memory_holds_is_refused(shape: tuple[int, ...]) -> None:
     """A promise may say so."""
     with pytest.raises(ValueError, match=r"a batch of 2 inputs of shape .* needs .* GiB"):
-        TorchModel(Linear()).prepare(shape)
+        TorchModel(Linear()).prepare(shape, 2)
 
 
 def test_a_module_that_cannot_take_the_batch_is_named() -> None:
@@ -262,20 +262,20 @@ def test_each_shape_is_voted_on_by_the_graph_that_was_proved_for_it() -> None:
     """A run may be under way when another one begins with other inputs."""
     model = TorchModel(Folding(), independence="proved")
     batch = np.array([[0, 1, 0, 0], [9, 9, 9, 8]], np.float32)
-    model.prepare((4,))
+    model.prepare((4,), 2)
     before = model.forward(torch.from_numpy(batch))
-    model.prepare((8,))
+    model.prepare((8,), 2)
     assert torch.equal(model.forward(torch.from_numpy(batch)), before)
     assert model.vote(batch).labels.tolist() == [1, 0]
     identity = model.identity()
-    model.prepare((4,))
+    model.prepare((4,), 2)
     assert model.identity() == identity
 
 
 def test_what_is_watched_is_what_the_graph_reads() -> None:
     """Another tensor in the module's place is not read, and must not divert attention from the one that is."""
     model = TorchModel(Folding(), independence="proved")
-    model.prepare((4,))
+    model.prepare((4,), 4)
     (read,) = model._module.parameters()
     model._module.scale = torch.nn.Parameter(torch.ones(1))
     assert not model.changes()()

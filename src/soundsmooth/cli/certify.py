@@ -23,7 +23,7 @@ from ..report import (
     radii_that_occur,
 )
 from ..runs.database import is_run
-from ..runs.engine import certify_inputs, promise_of
+from ..runs.engine import Smoothing, certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
 from ..settings import Settings, settings
 from ..smoother import Smoother
@@ -52,14 +52,14 @@ def run_certify(choices: Choices) -> None:
         images = inputs(choices, smooth.smoothing.law.grid)
         check_commitment(
             noted,
-            lambda: promise_of(smooth.smoothing, smooth.smoothing.identity(images.shape), images, chosen, hidden),
+            lambda: _promised(smooth.smoothing, images, chosen, hidden),
         )
         bar = progress_bar()
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
         with bar:  # from here on something is shown
-            independence = smooth.smoothing.identity(images.shape).independence
-            show_head(bar.console, smooth.smoothing.law, images, chosen, independence)
+            identity = smooth.smoothing.identity(images.shape, smooth.smoothing.batch_for(images.shape, chosen.n))
+            show_head(bar.console, smooth.smoothing.law, images, chosen, identity.independence)
             done = _certify(records, len(images.levels), output, bar)
     _show_summary(bar.console, done, smooth, chosen)
     if choices.path("out"):
@@ -147,7 +147,12 @@ def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
             return crowd.run(hidden, mixed).promise
     smoothing = smoother(choices).smoothing
     images = inputs(choices, smoothing.law.grid)
-    return promise_of(smoothing, smoothing.identity(images.shape), images, chosen, hidden)
+    return _promised(smoothing, images, chosen, hidden)
+
+
+def _promised(smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Promise:
+    identity = smoothing.identity(images.shape, smoothing.batch_for(images.shape, chosen.n))
+    return promise_of(smoothing, identity, images, chosen, hidden)
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:

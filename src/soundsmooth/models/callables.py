@@ -35,7 +35,7 @@ class CallableModel:
     def identity(self) -> Identity:
         return self._identity
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
+    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         pass
 
     def changes(self) -> Callable[[], bool]:

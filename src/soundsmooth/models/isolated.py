@@ -13,8 +13,9 @@ import os
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Timer
@@ -25,12 +26,11 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..limits import seconds
-from ..machine import Place, cores
 from . import onnx_child as wire
 from .independence import Report
-from .onnx_file import check_proof, only_input, read_model
-from .onnx_session import Runtime, inspected
-from .protocol import Identity, Votes, check_independence_word, check_scores, unproved, votes
+from .onnx_file import OnnxModel
+from .onnx_session import Frozen, Runtime
+from .protocol import Identity, check_scores, unproved
 from .recipe import Graph, ModelRecipe
 
 #: What the process runs.
@@ -40,6 +40,8 @@ TIMEOUT = 600
 MOST_CLASSES = 1 << 17
 #: The optimizer may fold constants: the graph that runs may be so much larger than the file.
 MOST_GROWTH = 1 << 26
+#: All values of a graph for a few rows, as the witness sees them, take at most so many bytes.
+MOST_SEEN = 1 << 34
 #: All that the process inherits of the environment: where shared libraries are.
 KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT") + (("PATH",) if os.name == "nt" else ())
 #: The runtime has threads of its own, other libraries need none there; and it keeps no log of what it is used for.
@@ -51,13 +53,11 @@ ADDED = {
 }
 
 
-class IsolatedOnnxModel:
+class IsolatedOnnxModel(OnnxModel):
     """The same as `OnnxModel`, with the same votes, in another process; the flag `isolated=yes` says so.
 
-    `report` is made here, of the graph that onnxruntime says it runs.
+    The proof is made here, of the graph that onnxruntime says it runs, from what it says it computes.
     """
-
-    place: Place | None = None
 
     def __init__(
         self,
@@ -67,35 +67,21 @@ class IsolatedOnnxModel:
         independence: str = "auto",
         timeout: float | None = None,
     ) -> None:
-        check_independence_word(independence)
         if independence.startswith("measured"):
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
-        self.demand = independence
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
-        self._graph, self._sha256 = path if isinstance(path, Graph) else read_model(Path(path))
-        self._threads, self._timeout = threads or cores(), TIMEOUT if timeout is None else seconds(timeout)
-        self._input, shape, self._output = _ends(self._graph)
-        self.batch: int | None = shape[0]
-        self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        self._start()
-        check_proof(independence, self.report)
+        self._timeout = TIMEOUT if timeout is None else seconds(timeout)
+        super().__init__(path, None, threads, independence)
 
     def _start(self) -> None:
+        """A process of its own, with the graph."""
         self._process = _Process(self._timeout)
-        self._process.tell(wire.GRAPH, self._graph)
-        found = inspected(self._graph, Runtime(self._plain, self._frozen))
-        if found.session != self._loaded:  # a lower level was tried since, in vain
-            level, frozen = found.session
-            self._load(level, frozen)
-        self._process.forget_folder()
-        self.report: Report = found.report
-        self._flags = {
-            "isolated": "yes",
-            "optimization": found.level,
-            "provider": wire.PROVIDERS["cpu"],
-            "threads": str(self._threads),
-        }
+        self._process.tell(wire.GRAPH, self._graph.content)
+
+    @property
+    def _runtime(self) -> Runtime:
+        return Runtime(self._plain, self._frozen, self._try, self._probe)
 
     def _plain(self, level: str) -> tuple[str, bool]:
         self._load(level, frozen=False)
@@ -107,7 +93,7 @@ class IsolatedOnnxModel:
 
     def _load(self, level: str, frozen: bool) -> bytes:
         self._loaded = (level, frozen)
-        most = 2 * len(self._graph) + MOST_GROWTH
+        most = 2 * len(self._graph.content) + MOST_GROWTH
         wanted = {"level": level, "frozen": frozen, "most": most, "threads": self._threads}
         wanted |= {"input": self._input, "output": self._output}
         answer = self._process.ask(
@@ -115,34 +101,66 @@ class IsolatedOnnxModel:
         )
         return bytes(answer.content)
 
+    def _probe(self, model: bytes, outputs: Sequence[str]) -> Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]]:
+        """Another graph, run in the same process until the next one is."""
+        wanted = json.dumps({"input": self._input, "outputs": list(outputs), "threads": self._threads}).encode()
+        self._process.ask(wire.WATCH, wanted + b"\n" + model, (), lambda frame: frame.kind == wire.WATCHED)
+        return lambda batch: self._seen(wire.LOOK, batch, len(outputs))
+
+    def _try(self, session: object, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """What the session that will vote computes for a batch of no consequence."""
+        (scores,) = self._seen(wire.TRY, batch, 1)
+        return scores
+
+    def _seen(self, kind: int, batch: npt.NDArray[Any], count: int) -> list[npt.NDArray[Any]]:
+        answer = self._process.ask(kind, np.ascontiguousarray(batch, np.float32).ravel(), batch.shape, _is_seen)
+        pipe = BytesIO(answer.content)
+        arrays = [_array(pipe) for _ in range(count)]
+        if pipe.read(1):
+            raise ValueError("the untrusted model failed: its answer is malformed")
+        return arrays
+
+    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
+        super().prepare(shape, batch)
+        if self._loaded != self._made.session:  # a lower level was tried since, in vain
+            self._load(*self._made.session)
+        self._process.forget_folder()
+
+    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+        """In a process that has not voted yet, and can still write."""
+        if self._process.settled:
+            self._renew()
+        return super()._proof(shape, batch)
+
+    def _renew(self) -> None:
+        self._process.end("another one took its place")
+        self._start()
+        self._load(*self._made.session)
+
     def identity(self) -> Identity:
-        independence = "proved" if self.report.proved else unproved(self.demand)
-        return Identity("onnx", self._sha256, flags=self._flags, independence=independence)
+        proved = self.report is not None and self.report.proved
+        independence = "proved" if proved else unproved(self.demand)
+        return Identity("onnx", self._graph.digest, flags=self.flags(), independence=independence)
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
-        pass
-
-    def changes(self) -> Callable[[], bool]:
-        return lambda: False  # the process was given the bytes of the digest, once, before the first batch
+    def flags(self) -> dict[str, str]:
+        return {
+            "isolated": "yes",
+            "optimization": self._made.level,
+            "provider": wire.PROVIDERS["cpu"],
+            "threads": str(self._threads),
+        }
 
     def replica(self, number: int) -> "IsolatedOnnxModel":
-        """A process of its own."""
+        """A process of its own, which runs the same graph."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
+        other._proofs = {}
         other._start()
+        other._load(*self._made.session)
         return other
 
     def recipe(self) -> ModelRecipe:
         raise ValueError("an untrusted model is made in a process of its own, and nowhere else")
-
-    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        return wanted
-
-    def flags(self) -> dict[str, str]:
-        return self._flags
-
-    def vote(self, values: Floats) -> Votes:
-        return votes(self.scores(values), len(values))
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
         """The graph's first output for a batch, as the other process has it."""
@@ -160,13 +178,33 @@ class IsolatedOnnxModel:
 
 def _fits(frame: wire.Frame, rows: int) -> bool:
     """Whether a header announces scores for so many rows; a ValueError if it announces an output that is no scores."""
-    if frame.kind != wire.SCORES or frame.type >= len(wire.TYPES):
+    if frame.kind != wire.SCORES or not _is_array(frame):
         return False
-    size = np.dtype(wire.TYPES[frame.type]).itemsize
-    if math.prod(frame.sizes) * size != frame.size:
-        return False
-    check_scores(frame.sizes, True, rows)
+    check_scores(frame.sizes, wire.TYPES[frame.type] != "bool", rows)
     return frame.sizes[1] <= MOST_CLASSES
+
+
+def _is_array(frame: wire.Frame) -> bool:
+    """Whether a header announces as many bytes as an array of its type and sizes has."""
+    if frame.type >= len(wire.TYPES):
+        return False
+    return math.prod(frame.sizes) * np.dtype(wire.TYPES[frame.type]).itemsize == frame.size
+
+
+def _is_seen(frame: wire.Frame) -> bool:
+    return frame.kind == wire.SEEN and frame.size <= MOST_SEEN
+
+
+def _array(pipe: BinaryIO) -> npt.NDArray[Any]:
+    """The next array of an answer that holds several."""
+    try:
+        frame = wire.read_header(pipe)
+        if frame.kind != wire.SCORES or not _is_array(frame):
+            raise ValueError
+        content = pipe.read(frame.size)
+        return np.frombuffer(content, wire.TYPES[frame.type]).reshape(frame.sizes)
+    except (EOFError, ValueError):
+        raise ValueError("the untrusted model failed: its answer is malformed") from None
 
 
 class _Answer(NamedTuple):
@@ -181,6 +219,8 @@ class _Process:
         self._timeout, self._lock, self._owner = timeout, Lock(), os.getpid()
         self._ended: str | None = None
         self._late = Event()
+        self.settled = False
+        """Whether it has no folder any more in which another graph could be written."""
         self._folder = TemporaryDirectory(prefix="soundsmooth-", ignore_cleanup_errors=True)
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-B", str(PROGRAM), *_libraries()],
@@ -292,6 +332,7 @@ class _Process:
 
     def forget_folder(self) -> None:
         """The folder was needed for the graphs that the runtime writes, and for nothing else."""
+        self.settled = True
         self._folder.cleanup()
 
 
@@ -333,30 +374,6 @@ def _libraries() -> list[str]:
     """Where NumPy and onnxruntime lie for us, so that the other process takes the same ones."""
     homes = [spec.origin for name in ("numpy", "onnxruntime") if (spec := find_spec(name)) and spec.origin]
     return list(dict.fromkeys(str(Path(home).parents[1]) for home in homes))
-
-
-def _ends(graph: bytes) -> tuple[str, tuple[int | None, ...], str]:
-    """The input's name and shape, and the first output's name, read from the file and not asked of the runtime."""
-    import onnx
-
-    found = onnx.load_model_from_string(graph).graph
-    held = {tensor.name for tensor in found.initializer} | {tensor.values.name for tensor in found.sparse_initializer}
-    name, shape = only_input([_input(each) for each in found.input if each.name not in held])
-    if not found.output:
-        raise ValueError("the model has no output")
-    return name, shape, found.output[0].name
-
-
-def _input(value: Any) -> tuple[str, str, list[object]]:
-    import onnx
-
-    kind = value.type.tensor_type
-    if kind.elem_type == onnx.TensorProto.FLOAT:
-        written = "tensor(float)"
-    else:
-        written = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
-    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
-    return value.name, written, sizes
 
 
 def _plain_text(content: bytearray) -> str:

@@ -8,11 +8,13 @@ can no longer open anything (`seal`). `isolated` is the other end of the pipe.
 
 import ctypes
 import importlib
+import io
 import json
 import math
 import os
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, NamedTuple
@@ -73,11 +75,16 @@ def frozen_session(
 
 def run(model: Any, output: str, name: str, values: Any) -> Any:
     """One output of a session, for one input."""
+    (scores,) = run_all(model, [output], name, values)
+    return scores
+
+
+def run_all(model: Any, outputs: Sequence[str], name: str, values: Any) -> Sequence[Any]:
+    """Several outputs of a session, for one input."""
     try:
-        (scores,) = model.run([output], {name: values})
+        return model.run(list(outputs), {name: values})  # type: ignore[no-any-return]
     except Exception as error:  # onnxruntime's exceptions share no public base class
         raise ValueError(f"onnxruntime could not run the model: {_line(error)}") from error
-    return scores
 
 
 def _check_room(folder: Path, size: int) -> None:
@@ -101,9 +108,12 @@ MOST_AXES = 8
 #: Magic, kind, element type, number of axes, bytes that follow, sizes of the axes.
 HEADER = struct.Struct(f"<4sBBBxQ{MOST_AXES}Q")
 MAGIC = b"sms1"
-HELLO, GRAPH, LOAD, LOADED, NOT_FROZEN, VOTE, SCORES, ERROR = range(8)
-#: Scores may have these types; the number in the header is the place in this list.
-TYPES = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+HELLO, GRAPH, LOAD, LOADED, NOT_FROZEN, VOTE, SCORES, ERROR, WATCH, WATCHED, LOOK, TRY, SEEN = range(13)
+#: Values may have these types, scores all but the last; the number in the header is the place in this list.
+TYPES = (
+    *("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"),
+    "bool",
+)
 MOST_TEXT = 2000
 
 
@@ -222,7 +232,8 @@ class Server:
         self._requests, self._answers = requests, answers
         self._graph = b""
         self._session: Any = None
-        self._input, self._output = "", ""
+        self._watched: Any = None
+        self._input, self._output, self._outputs = "", "", [""]
         self._batch, self._sealed = bytearray(), False
 
     def serve(self) -> None:
@@ -238,6 +249,12 @@ class Server:
                     self._graph, self._batch = bytes(self._batch), bytearray()
                 elif request.kind == LOAD:
                     self._load(json.loads(self._batch))
+                elif request.kind == WATCH:
+                    self._watch(*bytes(self._batch).split(b"\n", 1))
+                elif request.kind == LOOK:
+                    self._look(self._watched, self._outputs, request.sizes)
+                elif request.kind == TRY:
+                    self._look(self._session, [self._output], request.sizes)
                 else:
                     self._vote(request.sizes)
             except NotFrozenError as error:
@@ -261,17 +278,40 @@ class Server:
             self._session = session(*given)
             write_frame(self._answers, LOADED)
 
-    def _vote(self, sizes: tuple[int, ...]) -> None:
+    def _watch(self, wanted: bytes, model: bytes) -> None:
+        """Another graph, exactly as it is, of which several outputs are looked at."""
+        asked = json.loads(wanted)
+        self._input, self._outputs = asked["input"], asked["outputs"]
+        self._watched = session(model, "cpu", "", asked["threads"], "none")
+        write_frame(self._answers, WATCHED)
+
+    def _look(self, model: Any, outputs: Sequence[str], sizes: tuple[int, ...]) -> None:
+        """Outputs for a batch of no consequence, behind one header; the process is not sealed for it."""
+        found = io.BytesIO()
+        for values in run_all(model, outputs, self._input, self._values(sizes)):
+            _write_array(found, values)
+        write_frame(self._answers, SEEN, found.getbuffer())
+
+    def _values(self, sizes: tuple[int, ...]) -> Any:
         import numpy as np
 
+        return np.frombuffer(self._batch, np.float32, math.prod(sizes)).reshape(sizes)
+
+    def _vote(self, sizes: tuple[int, ...]) -> None:
         if not self._sealed:
             seal()
-            self._sealed = True
-        values = np.frombuffer(self._batch, np.float32, math.prod(sizes)).reshape(sizes)
-        scores = np.ascontiguousarray(run(self._session, self._output, self._input, values))
-        if scores.dtype.name not in TYPES or scores.ndim > MOST_AXES:
-            raise ValueError("the model's output must be real numbers (scores), one per class")
-        write_frame(self._answers, SCORES, scores.ravel(), scores.shape, TYPES.index(scores.dtype.name))
+            self._sealed, self._watched = True, None
+        _write_array(self._answers, run(self._session, self._output, self._input, self._values(sizes)))
+
+
+def _write_array(pipe: BinaryIO, values: Any) -> None:
+    import numpy as np
+
+    values = np.asarray(values)
+    shape, kind = values.shape, values.dtype.name
+    if kind not in TYPES or values.ndim > MOST_AXES:
+        raise ValueError("the model's output must be real numbers (scores), one per class")
+    write_frame(pipe, SCORES, np.ascontiguousarray(values).ravel(), shape, TYPES.index(kind))
 
 
 def _own_pipes() -> tuple[BinaryIO, BinaryIO]:

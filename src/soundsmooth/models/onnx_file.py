@@ -16,8 +16,8 @@ import numpy.typing as npt
 from ..grid import Floats
 from ..machine import Place, cores
 from .independence import Report
-from .onnx_child import run
-from .onnx_session import inspected_session
+from .onnx_schema import malformed
+from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
 from .protocol import Identity, Votes, check_independence_word, demanded, unproved, votes
 from .recipe import Graph, ModelRecipe
 
@@ -31,10 +31,12 @@ MOST_BYTES = (1 << 31) - 1
 class OnnxModel:
     """A graph with one float input [batch, …] and scores [batch, classes] as its first output.
 
-    `report` says whether rows are proved to be independent, for the very graph that runs.
+    `report` says whether rows are proved to be independent, for the very graph that runs, at the batch size that it was
+    prepared for.
     """
 
     place: Place | None = None
+    report: Report | None = None
 
     def __init__(
         self,
@@ -44,31 +46,47 @@ class OnnxModel:
         independence: str = "auto",
     ) -> None:
         check_independence_word(independence)
-        self._device, _, number = (device or "cpu").partition(":")
+        self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         self.demand = independence
         self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
-        self._sha256 = self._graph.digest
-        inspected = inspected_session(self._graph.content, self._device, number, self._threads)
-        self._session, self.report = inspected.session, inspected.report
-        check_proof(independence, self.report)
-        self._input, shape = only_input([(each.name, each.type, each.shape) for each in self._session.get_inputs()])
+        self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        if not self._session.get_outputs():
-            raise ValueError("the model has no output")
-        self._output = self._session.get_outputs()[0].name
-        provider = self._session.get_providers()[0]
-        self._flags = {"optimization": inspected.level, "provider": provider, "threads": str(self._threads)}
+        self._start()
+        self._made = self._best = freeze(self._graph.content, self._runtime)
+        self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
+
+    def _start(self) -> None:
+        """Get ready to make sessions."""
+
+    @property
+    def _runtime(self) -> Runtime:
+        """Where sessions are made."""
+        place = (self._device, self._number, self._threads)
+        return runtime_here(self._graph.content, *place, self._input, self._output)
 
     def identity(self) -> Identity:
         alone = self.batch is None and hasattr(os, "fork")  # then rows can be voted alone
         asked = unproved(self.demand, demanded("measured") if alone else "checked")
-        independence = "proved" if self.report.proved and self.demand in ("auto", "proved") else asked
-        return Identity("onnx", self._sha256, device=self._device, flags=self.flags(), independence=independence)
+        independence = "proved" if self.report is not None and self.report.proved else asked
+        flags = self.flags()
+        return Identity("onnx", self._graph.digest, device=self._device, flags=flags, independence=independence)
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
-        pass
+    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
+        """Prove, if it is asked for, that rows are independent in batches of this size; the session of the proof votes
+        from now on. Other demands than "auto" and "proved" leave everything as it is.
+        """
+        if self.demand not in ("auto", "proved"):
+            return
+        if (batch, *shape) not in self._proofs:
+            self._proofs[batch, *shape] = self._proof(shape, batch)
+        self._made, self.report = self._proofs[batch, *shape]
+        if self.demand == "proved" and not self.report.proved:
+            raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
+
+    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+        return proved_session(self._graph.content, self._runtime, self._best, shape, batch)
 
     def changes(self) -> Callable[[], bool]:
         return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
@@ -80,17 +98,18 @@ class OnnxModel:
         return wanted
 
     def flags(self) -> dict[str, str]:
-        return self._flags
+        provider = self._made.session.get_providers()[0]
+        return {"optimization": self._made.level, "provider": provider, "threads": str(self._threads)}
 
     def recipe(self) -> ModelRecipe:
-        return ModelRecipe(self._graph, digest=self._sha256)
+        return ModelRecipe(self._graph, digest=self._graph.digest)
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
         """The graph's first output for a batch."""
-        return np.asarray(run(self._session, self._output, self._input, values))
+        return np.asarray(self._runtime.vote(self._made.session, values))
 
 
 def read_model(path: Path) -> tuple[bytes, str]:
@@ -174,10 +193,35 @@ def _repeated(value: Any) -> bool:
     return hasattr(value, "__len__") and not hasattr(value, "ListFields")
 
 
-def check_proof(independence: str, report: Report) -> None:
-    """`"proved"` refuses a graph that is not."""
-    if independence == "proved" and not report.proved:
-        raise ValueError(f"independence cannot be proved for this graph: {report.reason}")
+def ends(graph: bytes) -> tuple[str, tuple[int | None, ...], str]:
+    """The input's name and shape, and the first output's name, read from the file and not asked of the runtime.
+
+    A ValueError for a file on which the runtime might die, or that is no classifier.
+    """
+    import onnx
+
+    model = onnx.load_model_from_string(graph)
+    problem = malformed(model)
+    if problem is not None:
+        raise ValueError(f"the model is malformed: {problem}")
+    found = model.graph
+    held = {tensor.name for tensor in found.initializer} | {tensor.values.name for tensor in found.sparse_initializer}
+    name, shape = only_input([_input(each) for each in found.input if each.name not in held])
+    if not found.output:
+        raise ValueError("the model has no output")
+    return name, shape, found.output[0].name
+
+
+def _input(value: Any) -> tuple[str, str, list[object]]:
+    import onnx
+
+    kind = value.type.tensor_type
+    if kind.elem_type == onnx.TensorProto.FLOAT:
+        written = "tensor(float)"
+    else:
+        written = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
+    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
+    return value.name, written, sizes
 
 
 def only_input(inputs: Sequence[tuple[str, str, Sequence[object]]]) -> tuple[str, tuple[int | None, ...]]:

@@ -7,25 +7,29 @@ rewriting turned off, and writes down the graph that it runs. This last graph is
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from .independence import Report, inspect_onnx
-from .independence.onnx_graph import draws_or_hides
+import numpy.typing as npt
+
+from .independence import Report, prove_onnx
+from .independence.onnx_graph import OnnxGraph, draws_or_hides
+from .independence.onnx_seen import Probe
 from .independence.report import not_proved
-from .onnx_child import NotFrozenError, frozen_session, session
+from .independence.values import Unproved
+from .onnx_child import NotFrozenError, frozen_session, run, run_all, session
 from .protocol import first_line
 
 #: How far the optimizer may go, best first.
 LEVELS = ("all", "extended", "basic")
 
 
-@dataclass(frozen=True)
-class Inspected:
-    """A session, what is proved of the very graph that it runs, and how far that graph was optimized."""
+class Frozen(NamedTuple):
+    """A session, how far its graph was optimized, and the graph that it runs; or why that is not known."""
 
     session: Any
-    report: Report
     level: str
+    graph: bytes | None
+    why_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,36 +40,63 @@ class Runtime:
     """A session with this level of optimization."""
     frozen: Callable[[str], tuple[Any, bytes]]
     """A session for what the optimizer made of the graph, and the graph that it runs; or a NotFrozenError."""
+    vote: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any]]
+    """A session's first output for a batch."""
+    probe: Probe
+    """Another graph, run as it is, where and how sessions run."""
 
 
-def inspected_session(graph: bytes, device: str, number: str, threads: int) -> Inspected:
-    """A session in this process, and what is proved of its graph."""
-    here = Runtime(
+def runtime_here(graph: bytes, device: str, number: str, threads: int, name: str, output: str) -> Runtime:
+    """Sessions in this process; `name` and `output` are the graph's ends."""
+
+    def probe(model: bytes, outputs: Any) -> Callable[[npt.NDArray[Any]], Any]:
+        watched = session(model, device, number, threads, "none")
+        return lambda batch: run_all(watched, outputs, name, batch)
+
+    return Runtime(
         lambda level: session(graph, device, number, threads, level),
         lambda level: frozen_session(graph, device, number, threads, level),
+        lambda made, batch: run(made, output, name, batch),
+        probe,
     )
-    return inspected(graph, here)
 
 
-def inspected(graph: bytes, runtime: Runtime) -> Inspected:
-    """A session for the fully optimized graph; for a less optimized one if only that can be proved.
+def freeze(graph: bytes, runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
+    """A session for what the optimizer makes of a graph, if its graph can be known and could be proved."""
+    why_not = draws_or_hides(graph)
+    if why_not is None:
+        try:
+            session, running = runtime.frozen(level)
+            return Frozen(session, level, running)
+        except NotFrozenError as error:
+            why_not = first_line(error)
+    return Frozen(runtime.plain(level), level, None, why_not)
 
-    If the runtime cannot read again what its optimizer wrote, the session is the optimizer's own and nothing is proved.
-    """
-    best = _inspected(graph, runtime, LEVELS[0])
-    fused = best.report.reason.startswith("com.microsoft")  # an operator that the optimizer has put in
-    if best.report.proved or not (fused or inspect_onnx(graph).proved):
-        return best
-    lower = (_inspected(graph, runtime, level) for level in LEVELS[1:])
-    return next((found for found in lower if found.report.proved), best)
+
+def proved_session(
+    graph: bytes, runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int
+) -> tuple[Frozen, Report]:
+    """The fully optimized session and what is proved of it; a less optimized one if only that can be proved."""
+    report = _report(runtime, best, shape, batch)
+    if not report.proved and _may_be_proved(graph):
+        for level in LEVELS[1:]:
+            lower = freeze(graph, runtime, level)
+            found = _report(runtime, lower, shape, batch)
+            if found.proved:
+                return lower, found
+    return best, report
 
 
-def _inspected(graph: bytes, runtime: Runtime, level: str) -> Inspected:
-    hidden = draws_or_hides(graph)
-    if hidden is not None:
-        return Inspected(runtime.plain(level), not_proved(hidden), level)
+def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> Report:
+    if made.graph is None:
+        return not_proved(made.why_not, batch)
+    return prove_onnx(made.graph, runtime.probe, lambda values: runtime.vote(made.session, values), shape, batch)
+
+
+def _may_be_proved(graph: bytes) -> bool:
+    """Whether there is a rule for everything that the file itself holds."""
     try:
-        frozen, ran = runtime.frozen(level)
-    except NotFrozenError as error:
-        return Inspected(runtime.plain(level), not_proved(first_line(error)), level)
-    return Inspected(frozen, inspect_onnx(ran, internal=True), level)
+        OnnxGraph(graph)
+    except Unproved:
+        return False
+    return True

@@ -71,8 +71,8 @@ class Model(Protocol):
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
-        """Get ready for inputs of this shape, before the identity is promised: prove what can be proved."""
+    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
+        """Get ready for batches of inputs of this shape, before the identity is promised: prove what can be proved."""
 
     def changes(self) -> Callable[[], bool]:
         """Look, after every input, whether `identity` has changed since the beginning; the answer may come later."""

@@ -12,7 +12,7 @@ from ..machine import Place, check_memory
 from .alone import why_not_alone
 from .architecture import module_digest
 from .compiled import Forward, forward_of
-from .independence import export_and_inspect
+from .independence import Report, exported, prove_torch
 from .protocol import (
     NOBODY,
     Identity,
@@ -49,6 +49,7 @@ class TorchModel:
     batch: int | None = None
     shape: tuple[int, ...] | None = None
     made_by: Factory | None = None
+    report: Report | None = None
 
     def __init__(
         self,
@@ -111,17 +112,18 @@ class TorchModel:
             independence=self._independence,
         )
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
-        """Export the module; if its graph is proved to keep rows apart, the graph votes on inputs of this shape from
-        now on, not the module. A shape gets one graph for good: a run that votes on it may have been interrupted.
+    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
+        """Export the module; if its graph is proved to keep rows apart in batches of this size, the graph votes on such
+        batches from now on, not the module. They get one graph for good: a run that votes on it may have been
+        interrupted.
 
         Otherwise its rows are measured, if they can be; other demands than "auto" and "proved" leave it as it is.
         """
         if self.demand not in ("auto", "proved"):
             return
-        if shape not in self._graphs:
-            self._graphs.setdefault(shape, self._graph(shape))  # another thread's may be in use by now
-        self._independence = "proved" if self._graphs[shape] is not None else self._without_proof
+        if (batch, *shape) not in self._graphs:
+            self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
+        self._independence = "proved" if self._graphs[batch, *shape] is not None else self._without_proof
 
     @cached_property
     def _without_proof(self) -> str:
@@ -136,28 +138,29 @@ class TorchModel:
         )
         return "checked"
 
-    def _graph(self, shape: tuple[int, ...]) -> "_Graph | None":
-        """The graph for inputs of a shape, if it is proved for batches of any size."""
-        runs, report = export_and_inspect(self._module, self._example(shape))
-        if report.proved and report.batch is None:
-            return _Graph(forward_of(runs, self._compilation, self._device.type), Snapshot(runs))
+    def _graph(self, shape: tuple[int, ...], batch: int) -> "_Graph | None":
+        """The graph for batches of inputs of a shape, if it is proved."""
+        example = self._example(shape, batch)
+        made = exported(self._module, example)
+        self.report = prove_torch(made, example)
+        if self.report.proved and made.graph is not None:
+            return _Graph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
         if self.demand == "proved":
-            why = report.reason if not report.proved else f"the graph is fixed to a batch of {report.batch}"
-            raise ValueError(f"independence cannot be proved for this module: {why}")
+            raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         return None
 
-    def _example(self, shape: tuple[int, ...]) -> "torch.Tensor":
-        """Two inputs to export with; a ValueError if there is no memory for them. The shape may be somebody's word."""
-        what = f"a batch of 2 inputs of shape {list(shape)}"
-        check_memory(2 * 4 * prod(shape), what, "are inputs of the model so large?")
+    def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
+        """A batch to export with; a ValueError if there is no memory for it. The shape may be somebody's word."""
+        what = f"a batch of {batch} inputs of shape {list(shape)}"
+        check_memory(batch * 4 * prod(shape), what, "are inputs of the model so large?")
         try:
-            return self.cast(self._torch.zeros((2, *shape)))
+            return self.cast(self._torch.full((batch, *shape), 0.5))
         except (RuntimeError, TypeError) as error:  # a size that torch cannot hold, or a GPU with less memory
             raise ValueError(f"{what} cannot be made on {self._device}: {first_line(error)}") from error
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
-        graph = self._graphs.get(tuple(batch.shape[1:]))
+        graph = self._graphs.get(tuple(batch.shape))
         return (self._plain if graph is None else graph.forward)(batch)
 
     def changes(self) -> Callable[[], bool]:

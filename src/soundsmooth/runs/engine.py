@@ -108,10 +108,10 @@ class Smoothing:
         batches = -(-n // self.model.largest_batch(shape, most))
         return -(-n // batches)
 
-    def identity(self, shape: tuple[int, ...]) -> Identity:
-        """What is promised of the model, after it got ready for inputs of this shape."""
+    def identity(self, shape: tuple[int, ...], batch: int) -> Identity:
+        """What is promised of the model, after it got ready for batches of this size of inputs of this shape."""
         for worker in self.workers:
-            worker.model.prepare(shape)
+            worker.model.prepare(shape, batch)
         return self.model.identity()
 
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
@@ -210,7 +210,7 @@ def surveyed(smoothing: Smoothing, x: Levels, settings: Settings) -> Identity:
     smoothing.check(x.shape, x.size, max(settings.n, settings.n0))
     if settings.noise == "shared":
         check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, x.size)
-    identity = smoothing.identity(x.shape)
+    identity = smoothing.identity(x.shape, smoothing.batch_for(x.shape, settings.n))
     if rows_again(identity.independence) is not None:
         check_measurable(settings)
     return identity
@@ -427,7 +427,7 @@ def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Ra
     smoothing.check(x.shape, x.size, n)
     start = time.perf_counter()
     key = secrets.token_bytes(32)
-    identity = smoothing.identity(x.shape)
+    identity = smoothing.identity(x.shape, smoothing.batch_for(x.shape, n))
     worker = smoothing.workers[0]
     voting = smoothing.voting(worker, x.shape, n, identity)
     label, counts = predict(voting, FreshNoise(worker.sampler, key, index), x, n, level)

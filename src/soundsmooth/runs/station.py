@@ -92,7 +92,7 @@ class Station:
     def begin(self, build: Build, duty: Duty, keep: int | None) -> Arrival:
         """Get ready to vote, unless the model is not the promised one."""
         smoothing = self._built(build)
-        worker, identity = smoothing.workers[0], smoothing.identity(duty.shape)
+        worker, identity = smoothing.workers[0], smoothing.identity(duty.shape, duty.batch)
         own = replace(duty, identity=identity) if duty.identity.device == MIXED else duty
         if replace(identity, device=duty.identity.device) != duty.identity:
             raise ValueError(f"a worker's model is not the promised one: {_difference(duty.identity, identity)}")

@@ -265,7 +265,7 @@ def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothin
         result.check(Check("model", None, "not given (--model)"))
         return None
     smoothing = given.model(promise)
-    result.check(*model_checks(smoothing.identity(shape_of(promise)), promise))
+    result.check(*model_checks(smoothing.identity(shape_of(promise), int(promise.values["batch"])), promise))
     return smoothing
 
 

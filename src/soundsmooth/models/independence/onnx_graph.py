@@ -1,24 +1,23 @@
-"""ONNX graphs: from bytes to a report.
+"""ONNX graphs: from bytes to what is known of every value, at one batch size.
 
-The walk is an induction over the nodes in their order. A value that is not proved does no harm until the first output
-is computed from it. A node without a rule ends the proof wherever it stands: it could do more than compute its
-outputs.
+The walk is an induction over the nodes in their order. Shapes, and the entries of constants, are those that the runtime
+was seen to compute (`onnx_seen`). A value that is not proved does no harm until the first output is computed from it. A
+node without a rule ends the proof wherever it stands: it could do more than compute its outputs.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .extents import BATCH, ONE, Extent, unknown
-from .flow import data
+from .onnx_dialect import DOUBLE, NUMBERS, check
 from .onnx_node import Attribute, Node, Rule
-from .onnx_rules import FIRST_OPSET, LAST_OPSET, NUMBERS, RULES
+from .onnx_rules import FIRST_OPSET, LAST_OPSET, RULES
 from .onnx_runtime import MICROSOFT, NCHWC
-from .onnx_sizes import sizes
-from .report import Report, not_proved, proved
-from .values import Unproved, Value, constant
+from .onnx_seen import Seen
+from .values import Shape, Unproved, Value
 
 if TYPE_CHECKING:
     import onnx
@@ -30,47 +29,123 @@ INTERNAL = "com.microsoft.nchwc"
 RANDOM = frozenset(
     ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Sampling")
 )
+#: What these compute is a constant also for rows: no shape depends on data.
+SHAPES = frozenset(("Shape", "Size"))
+#: Operators that draw at random, or write over their parameters, in training mode, which only their rule rules out.
+MAY_TRAIN = frozenset(("Dropout", "BatchNormalization"))
 #: What a node may be made of.
 FIELDS = frozenset(("input", "output", "name", "op_type", "domain", "attribute", "doc_string", "metadata_props"))
-#: Constants with more entries are not looked into.
-MOST_ENTRIES = 1 << 14
 
 Found = Value | Unproved
 
 
-def inspect_onnx(model: bytes, *, internal: bool = False) -> Report:
-    """Whether every output row of an ONNX graph is the same function of its own input row.
+class OnnxGraph:
+    """A plain graph: one input, nodes with rules, one first output that votes.
 
     `internal` admits operators that only onnxruntime's own optimizer may write; for what it has written.
-
-    Guarantee: see `Report`. What is not understood is not proved.
     """
+
+    def __init__(self, model: bytes, internal: bool = False) -> None:
+        """Unproved if the file holds anything else."""
+        self.proto = parsed(model)
+        self.opset = _opset(self.proto)
+        self.image, self.declared = _only_input(self.proto.graph)
+        self.rules = [_rule(node, internal) for node in self.proto.graph.node]
+        self.operators = Counter(_title(node) for node in self.proto.graph.node)
+        if not self.proto.graph.output:
+            raise Unproved("the graph has no output")
+        self.output = self.proto.graph.output[0].name
+        _check_names(self.proto.graph)
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        """The names of all values that are the same in every run at one batch size."""
+        found = {tensor.name for tensor in self.proto.graph.initializer}
+        for node in self.proto.graph.node:
+            fixed = all(name in found for name in node.input if name) and node.op_type not in MAY_TRAIN
+            if node.op_type in SHAPES or fixed:
+                found |= set(node.output)
+        return frozenset(found)
+
+    @cached_property
+    def _doubles(self) -> frozenset[str]:
+        """The constants of the file in double precision."""
+        return frozenset(tensor.name for tensor in self.proto.graph.initializer if tensor.data_type == DOUBLE)
+
+    def walk(self, batch: int, seen: Seen) -> dict[str, Found]:
+        """What is known of every value, by name, given what was seen at this batch size.
+
+        Unproved if a node is outside the dialect, wherever it stands: it may do more than compute its outputs (batch
+        normalisation in training mode writes over its own parameters).
+        """
+        found: dict[str, Found] = {self.image: Value(seen.shape(self.image), 0)}
+        for name in self.constants - {""}:
+            entries = seen.entries.get(name)
+            double = name in self._doubles if entries is None else entries.dtype == np.float64
+            found[name] = Value(seen.shape(name), entries=entries, double=bool(double))
+        for proto, rule in zip(self.proto.graph.node, self.rules, strict=True):
+            if any(name and name not in self.constants for name in proto.output):
+                results = self._results(proto, rule, found, batch, seen)
+                found.update((name, value) for name, value in zip(proto.output, results, strict=True) if name)
+        return found
+
+    def _results(
+        self, proto: "onnx.NodeProto", rule: Rule, found: Mapping[str, Found], batch: int, seen: Seen
+    ) -> Sequence[Found]:
+        """What is known of the outputs of a node that sees rows."""
+        operands = [found[name] if name else None for name in proto.input]
+        broken = next((operand for operand in operands if isinstance(operand, Unproved)), None)
+        if broken is not None:
+            return [broken] * len(proto.output)
+        try:
+            shapes = [seen.shape(name) if name else None for name in proto.output]
+            node = Node(shapes, batch, proto.op_type, self.opset, _attributes(proto), operands)  # type: ignore[arg-type]
+            check(node, rule, proto)
+        except Unproved as reason:
+            raise Unproved(f"{_called(proto)}: {reason}") from None
+        try:
+            results = _apply(rule, node)
+        except Unproved as reason:
+            return [type(reason)(f"{_called(proto)}: {reason}")] * len(proto.output)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # nothing is concluded from nonsense
+            return [Unproved(f"{_called(proto)}: it is malformed ({error})")] * len(proto.output)
+        uncovered = Unproved(f"{_called(proto)}: this output of it is not covered by the proof")
+        padded = [*results, *[None] * len(proto.output)][: len(proto.output)]
+        return [uncovered if value is None else value for value in padded]
+
+    def check_output(self, found: Mapping[str, Found], batch: int) -> None:
+        """The first output votes: its rows must be the batch's rows, in their order."""
+        value = found.get(self.output, Unproved(f"the output {self.output!r} is never computed"))
+        if isinstance(value, Unproved):
+            raise value
+        if value.axis != 0 or value.outer != 1 or value.shape[0] != batch:
+            raise Unproved(f"the output {self.output!r} is [{value}], not one row for each row of the input")
+
+
+def _apply(rule: Rule, node: Node) -> Sequence[Value | None]:
+    """The rule's word on a node in its dialect. With one row there is nothing to mix: any node will do."""
+    if all(value.axis is None for value in node.all()):
+        raise Unproved("it works on constants alone")
+    if node.batch == 1:
+        return [None if shape is None else Value(shape, 0 if shape else None) for shape in node.shapes]
+    if any(0 in value.shape for value in node.all()) or any(0 in (shape or ()) for shape in node.shapes):
+        raise Unproved("a tensor has no entries")
+    return rule.flow(node)
+
+
+def parsed(model: bytes) -> "onnx.ModelProto":
     import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        proto = onnx.load_model_from_string(model)
+        return onnx.load_model_from_string(model)
     except DecodeError:
-        return not_proved("this is not an ONNX model, or a broken one")
-    operators = Counter(_title(node) for node in proto.graph.node)
-    batch = None
-    try:
-        opset = _check_model(proto)
-        name, image = _only_input(proto.graph)
-        batch = image.batch
-        found = _walk(proto.graph, opset, name, image, internal)
-        _check_output(proto.graph, found)
-    except Unproved as reason:
-        return not_proved(str(reason), batch, operators)
-    return proved(batch, operators)
+        raise Unproved("this is not an ONNX model, or a broken one") from None
 
 
 def draws_or_hides(model: bytes) -> str | None:
     """Why a file may not count as proved, whatever the optimizer makes of it: a random or an internal operator."""
-    import onnx
-
-    proto = onnx.load_model_from_string(model)
-    for node in _all_nodes(proto):
+    for node in _all_nodes(parsed(model)):
         if node.op_type in RANDOM:
             return f"{_called(node)}: it draws at random"
         if node.domain == INTERNAL:
@@ -90,7 +165,7 @@ def _all_nodes(proto: "onnx.ModelProto") -> "list[onnx.NodeProto]":
     return found
 
 
-def _check_model(proto: "onnx.ModelProto") -> int:
+def _opset(proto: "onnx.ModelProto") -> int:
     """The opset of the default domain; Unproved if the file holds more than one plain graph."""
     if proto.functions:
         raise Unproved(f"the file defines functions ({proto.functions[0].name}); only a plain graph can be proved")
@@ -112,15 +187,8 @@ def _check_fields(message: "onnx.ModelProto | onnx.GraphProto | onnx.NodeProto")
         raise Unproved("the file holds fields that the installed onnx does not know")
 
 
-class _Image:
-    """The graph's input: rows on axis 0."""
-
-    def __init__(self, shape: Sequence[int | None]) -> None:
-        self.batch = shape[0]
-        self.value = Value((BATCH, *(unknown() if size is None else Extent(size) for size in shape[1:])), 0)
-
-
-def _only_input(graph: "onnx.GraphProto") -> tuple[str, _Image]:
+def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
+    """Name and declared shape of the input; None stands for an axis without a fixed size."""
     constants = {tensor.name for tensor in graph.initializer}
     for entry in graph.input:
         if entry.name in constants:
@@ -132,50 +200,31 @@ def _only_input(graph: "onnx.GraphProto") -> tuple[str, _Image]:
         raise Unproved("the graph's input is not a tensor of numbers")
     if not entry.type.tensor_type.HasField("shape") or len(entry.type.tensor_type.shape.dim) < 2:
         raise Unproved("the graph's input does not declare a shape [batch, …]")
-    return entry.name, _Image([size.dim_value or None for size in entry.type.tensor_type.shape.dim])
+    return entry.name, tuple(size.dim_value or None for size in entry.type.tensor_type.shape.dim)
 
 
-def _walk(graph: "onnx.GraphProto", opset: int, name: str, image: _Image, internal: bool) -> dict[str, Found]:
-    """What is known of every value, by name."""
-    found: dict[str, Found] = {name: image.value}
+def _check_names(graph: "onnx.GraphProto") -> None:
+    """Unproved unless every value has one name, and is computed before it is used."""
+    import onnx
+
+    defined = {graph.input[0].name}
     for tensor in graph.initializer:
-        _define(found, tensor.name, _tensor(tensor))
-    for proto in graph.node:
-        outputs = _outputs(proto, opset, found, image.batch, internal)
-        for output, value in zip(proto.output, outputs, strict=True):
-            if output:
-                _define(found, output, value)
-    return found
+        if tensor.data_type not in NUMBERS or tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise Unproved(f"the constant {tensor.name!r} is not made of numbers, or lies outside the file")
+        _define(defined, tensor.name)
+    for node in graph.node:
+        missing = next((name for name in node.input if name and name not in defined), None)
+        if missing is not None:
+            raise Unproved(f"{_called(node)}: its operand {missing!r} is not computed before it")
+        for name in node.output:
+            if name:
+                _define(defined, name)
 
 
-def _define(found: dict[str, Found], name: str, value: Found) -> None:
-    if not name or name in found:
+def _define(defined: set[str], name: str) -> None:
+    if not name or name in defined:
         raise Unproved(f"the name {name!r} is given twice, or missing")
-    found[name] = value
-
-
-def _outputs(
-    proto: "onnx.NodeProto", opset: int, found: dict[str, Found], batch: int | None, internal: bool
-) -> Sequence[Found]:
-    """What is known of a node's outputs."""
-    rule = _rule(proto, internal)
-    missing = next((name for name in proto.input if name and name not in found), None)
-    if missing is not None:
-        raise Unproved(f"{_called(proto)}: its operand {missing!r} is not computed before it")
-    operands = [found[name] if name else None for name in proto.input]
-    broken = next((operand for operand in operands if isinstance(operand, Unproved)), None)
-    if broken is not None:
-        return [broken] * len(proto.output)
-    values = [operand for operand in operands if not isinstance(operand, Unproved)]
-    try:
-        results = _apply(rule, _node(proto, rule, opset, values, batch))
-    except Unproved as reason:
-        return [Unproved(f"{_called(proto)}: {reason}")] * len(proto.output)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # nothing is concluded from nonsense
-        return [Unproved(f"{_called(proto)}: it is malformed ({error})")] * len(proto.output)
-    uncovered = Unproved(f"{_called(proto)}: this output of it is not covered by the proof")
-    padded = [*results, *[None] * len(proto.output)][: len(proto.output)]
-    return [uncovered if value is None else value for value in padded]
+    defined.add(name)
 
 
 def _rule(proto: "onnx.NodeProto", internal: bool) -> Rule:
@@ -194,28 +243,13 @@ def _rule(proto: "onnx.NodeProto", internal: bool) -> Rule:
     return rule
 
 
-def _node(proto: "onnx.NodeProto", rule: Rule, opset: int, operands: Sequence[Value | None], batch: int | None) -> Node:
-    """The node as the rules see it."""
-    if opset < rule.since:
-        raise Unproved(f"opset {opset} has no such operator, or another one")
+def _attributes(proto: "onnx.NodeProto") -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
     for attribute in proto.attribute:
-        if attribute.name not in rule.attributes or attribute.name in attributes or attribute.ref_attr_name:
-            raise Unproved(f"its attribute {attribute.name} is not understood")
+        if attribute.name in attributes or attribute.ref_attr_name:
+            raise Unproved(f"its attribute {attribute.name} is given twice, or by another name")
         attributes[attribute.name] = _attribute(attribute)
-    return Node(proto.op_type, opset, attributes, operands, len(proto.output), batch)
-
-
-def _apply(rule: Rule, node: Node) -> Sequence[Value | None]:
-    if rule.most is not None:
-        node.most_inputs(rule.most)
-    found = sizes(node)
-    if found is not None:
-        return found
-    for number, value in enumerate(node.inputs):
-        if value is not None and number not in rule.sizes:
-            data(value)
-    return rule.flow(node)
+    return attributes
 
 
 def _attribute(proto: "onnx.AttributeProto") -> Attribute:
@@ -232,40 +266,19 @@ def _attribute(proto: "onnx.AttributeProto") -> Attribute:
         return tuple(proto.ints)
     if proto.type == kinds.FLOATS:
         return tuple(proto.floats)
-    if proto.type == kinds.TENSOR:
-        return _tensor(proto.t)
-    raise Unproved(f"its attribute {proto.name} is a graph, or something else that is not understood")
+    return None
 
 
-def _tensor(proto: "onnx.TensorProto") -> Value:
-    """A constant; its entries if there are few and they are integers of 32 or 64 bits, truth values or floats."""
-    import onnx
-    from onnx import numpy_helper
-
-    if proto.data_type not in NUMBERS or proto.HasField("segment"):
-        raise Unproved(f"the constant {proto.name!r} is not made of numbers")
-    if proto.data_location == onnx.TensorProto.EXTERNAL:
-        raise Unproved(f"the constant {proto.name!r} lies outside the file")
-    shape = tuple(proto.dims)
-    if int(np.prod(shape, dtype=object)) > MOST_ENTRIES or proto.data_type not in (
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-        onnx.TensorProto.BOOL,
-    ):
-        return constant(shape)
-    return constant(shape, tuple(Extent(int(entry)) for entry in numpy_helper.to_array(proto).ravel().tolist()))
+def fixed_batch(declared: Sequence[int | None]) -> int | None:
+    """The batch size, where the graph has it written into it."""
+    return declared[0]
 
 
-def _check_output(graph: "onnx.GraphProto", found: dict[str, Found]) -> None:
-    """The first output is the one that votes: its rows must be the batch's rows, in their order."""
-    if not graph.output:
-        raise Unproved("the graph has no output")
-    value = found.get(graph.output[0].name, Unproved(f"the output {graph.output[0].name!r} is never computed"))
-    if isinstance(value, Unproved):
-        raise value
-    data(value)
-    if value.axis != 0 or value.outer != ONE or value.shape[0] != BATCH:
-        raise Unproved(f"the output {graph.output[0].name!r} is [{value}], not one row for each row of the input")
+def inputs_fit(declared: Sequence[int | None], shape: Shape) -> bool:
+    """Whether inputs of this shape are those that the graph declares."""
+    return len(declared) == len(shape) + 1 and all(
+        size in (None, given) for size, given in zip(declared[1:], shape, strict=True)
+    )
 
 
 def _title(proto: "onnx.NodeProto") -> str:

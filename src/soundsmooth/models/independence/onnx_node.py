@@ -1,24 +1,22 @@
 """One node of an ONNX graph as the rules see it, and what a rule is."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from .values import Unproved, Value, integers
+from .values import Results, Unproved, Value, axis_of, integers
 
-Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | Value
+Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Node:
-    """An operator, its attributes as they are written in the file, and what is known of its operands."""
+class Node(Results):
+    """An operator, its attributes as they are written in the file, its operands, and the shapes of its results."""
 
     operator: str
     opset: int
     attributes: Mapping[str, Attribute]
+    """None stands for an attribute that no rule reads: a tensor."""
     inputs: Sequence[Value | None]
-    outputs: int
-    batch: int | None
-    """The batch size, where the graph has a fixed one."""
 
     def input(self, number: int) -> Value:
         """An operand that must be there."""
@@ -33,17 +31,6 @@ class Node:
     def all(self) -> list[Value]:
         """All operands that are there."""
         return [value for value in self.inputs if value is not None]
-
-    def most_inputs(self, number: int) -> None:
-        if len(self.inputs) > number:
-            raise Unproved(f"it has {len(self.inputs)} operands, of which only {number} are known")
-
-    def parameters(self, first: int) -> list[Value]:
-        """The operands from number `first` on, which must not come from the batch."""
-        found = [value for value in self.inputs[first:] if value is not None]
-        if any(value.axis is not None for value in found):
-            raise Unproved("a parameter (weights, bias, scale …) is computed from the batch")
-        return found
 
     def integer(self, name: str, default: int) -> int:
         value = self.attributes.get(name, default)
@@ -68,15 +55,16 @@ class Node:
 
     def listed(self, name: str, number: int, since: int) -> tuple[int, ...] | None:
         """Integers that were an attribute before opset `since` and are operand `number` from then on."""
-        written, given = name in self.attributes, self.optional(number) is not None
-        if (written and self.opset >= since) or (given and self.opset < since):
-            raise Unproved(f"{name} is given in a way that opset {self.opset} does not have")
-        return integers(self.input(number), name) if given else self.numbers(name)
+        if self.opset < since:
+            return self.numbers(name)
+        value = self.optional(number)
+        return None if value is None else integers(value, name)
 
-    def only(self, name: str, *allowed: int | str) -> None:
-        """An attribute that must be absent or have one of these values; the first is the default."""
-        if self.attributes.get(name, allowed[0]) not in allowed:
-            raise Unproved(f"its attribute {name} is {self.attributes[name]}")
+    def axis(self, default: int | None = None) -> int:
+        """The attribute `axis`, counted from the front of the first operand."""
+        if default is None and "axis" not in self.attributes:
+            raise Unproved("it has no axis")
+        return axis_of(self.integer("axis", default or 0), self.input(0).rank)
 
     def on(self, *values: Value) -> "Node":
         """The same node with other operands."""
@@ -84,28 +72,29 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Form:
+    """The values of an attribute for which the rules are the definition."""
+
+    text: str
+    fits: Callable[[Attribute, Node], bool]
+
+
+@dataclass(frozen=True)
 class Rule:
     """What an operator does with rows: from what is known of its operands to what is known of its outputs.
 
-    Outputs that `flow` does not return, or returns as None, are not covered. An attribute outside `attributes` makes
-    the node unproved.
+    A node outside the dialect (other attributes or operands than these) is unproved. Outputs that `flow` does not
+    return, or returns as None, are not covered.
     """
 
     flow: Callable[[Node], Sequence[Value | None]]
-    attributes: frozenset[str] = frozenset()
+    attributes: Mapping[str, Form] = field(default_factory=dict)
+    constants: int | None = None
+    """The operands from this one on must be constants: parameters, and what decides the shape of the result."""
     since: int = 7
     """The first opset in which the operator is as the rule assumes."""
-    sizes: frozenset[int] = frozenset()
-    """The operands that may hold the batch size or a row's position; what they may do there is the rule's affair."""
-    most: int | None = None
-    """The largest number of operands that the rule knows."""
-
-
-def rule(
-    flow: Callable[[Node], Sequence[Value | None]],
-    attributes: str = "",
-    since: int = 7,
-    sizes: tuple[int, ...] = (),
-    most: int | None = None,
-) -> Rule:
-    return Rule(flow, frozenset(attributes.split()), since, frozenset(sizes), most)
+    outputs: int | None = None
+    """The largest number of outputs, where more would make it another operator."""
+    operands: tuple[int, int] | None = None
+    """The smallest and the largest number of operands of an operator that is the runtime's own; else as its schema
+    says."""

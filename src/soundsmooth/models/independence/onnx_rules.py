@@ -2,479 +2,387 @@
 
 An operator that is not here is not proved. Read each rule beside the operator's definition; the differences between
 opsets are in the rules (`since`, `listed`, `opset`). Newer versions that only add number types need no rule.
+
+A rule has to say where rows lie in the result and which entries meet. It never computes a shape that the runtime could
+tell: `checked` compares, `result` takes what was seen.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from . import flow
-from .extents import BATCH, ONE, Extent, product, unknown
-from .onnx_node import Node, Rule, rule
-from .values import UNDEFINED, Kind, Unproved, Value, axis_of, constant, integers
+from .onnx_dialect import (
+    ALL_PADS,
+    AXES,
+    AXIS,
+    COUNT,
+    CUT,
+    EDGES,
+    FLAG,
+    GELU,
+    LISTED,
+    NEW_AXES,
+    NUMBER,
+    OFF,
+    ONE,
+    PADDING,
+    PADS,
+    PARTS,
+    PERMUTATION,
+    SIZES,
+    TEXT,
+    TYPE,
+)
+from .onnx_node import Form, Node, Rule
+from .values import UNDEFINED, Unproved, Value, axes_of, integers
 
 #: The opsets whose definitions the rules were checked against.
 FIRST_OPSET, LAST_OPSET = 7, 25
 
-#: TensorProto's number types: float, the integers, bool, float16, double, bfloat16.
-NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16})
-#: Those of them that are integers, bool apart.
+#: TensorProto's integers, bool apart.
 INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 12, 13})
-LARGEST = (1 << 31) - 1
 
 
 # One entry of each operand makes one entry of the result.
 
 
-def _elementwise(node: Node) -> list[Value]:
-    return [flow.elementwise(node.all())]
+def elementwise(node: Node) -> list[Value]:
+    return [node.checked(flow.elementwise(node.all(), node.batch))]
 
 
-def _first_decides(node: Node) -> list[Value]:
+def first_decides(node: Node) -> list[Value]:
     """The other operands are broadcast to the first."""
-    return [flow.same_shape(node.input(0), node.all()[1:])]
+    return [node.checked(flow.same_shape(node.input(0), node.all()[1:], node.batch))]
+
+
+def _clip(node: Node) -> list[Value]:
+    """Between two scalars."""
+    if any(bound.rank for bound in node.all()[1:]):
+        raise Unproved("its bounds are no scalars")
+    return elementwise(node)
 
 
 def _cast(node: Node) -> list[Value]:
-    """Into integers only what is the same in every run: of a number out of range each kernel makes what it likes, and
-    the last rows of a batch may meet another kernel than the rest."""
-    if node.integer("to", 0) not in NUMBERS:
-        raise Unproved("it casts to something that is not a number")
-    if node.integer("to", 0) in INTEGERS and node.input(0).axis is not None:
+    """Never into integers: of a number out of range each kernel makes what it likes, and the last rows of a batch may
+    meet another kernel than the rest."""
+    if node.integer("to", 0) in INTEGERS:
         raise Unproved(UNDEFINED)
-    return [flow.elementwise([node.input(0)])]
+    return elementwise(node)
 
 
 def _dropout(node: Node) -> list[Value]:
     """The identity, unless it trains."""
-    node.most_inputs(1 if node.opset < 12 else 3)
     if node.optional(2) is not None and integers(node.input(2), "training_mode") != (0,):
         raise Unproved("it drops entries at random: training_mode is set")
-    return [node.input(0).without_entries()]
+    return [node.checked(node.input(0))]
 
 
 # Entries are combined along some axes.
 
 
 def _reduce(since: int) -> Callable[[Node], list[Value]]:
+    """Along axes that must be named: without any, all axes are meant, or none."""
+
     def reduction(node: Node) -> list[Value]:
-        value = node.input(0)
-        axes = node.listed("axes", 1, since)
-        if not axes and node.integer("noop_with_empty_axes", 0):
-            return [value.without_entries()]
-        return [flow.reduced(value, axes or range(value.rank), bool(node.integer("keepdims", 1)))]
+        axes = axes_of(node.listed("axes", 1, since) or (), node.input(0).rank)
+        return [node.checked(flow.reduced(node.input(0), axes, node.integer("keepdims", 1) == 1))]
 
     return reduction
 
 
 def _arg(node: Node) -> list[Value]:
-    value = node.input(0)
-    return [flow.reduced(value, [node.integer("axis", 0)], bool(node.integer("keepdims", 1)))]
+    return [node.checked(flow.reduced(node.input(0), [node.axis(0)], node.integer("keepdims", 1) == 1))]
 
 
 def _softmax(node: Node) -> list[Value]:
-    value = node.input(0)
-    if node.opset >= 13:
-        return [flow.along(value, [node.integer("axis", -1)])]
-    return [flow.along(value, range(axis_of(node.integer("axis", 1), value.rank), value.rank))]  # flattened
+    """Along one axis; before opset 13 over all axes from that one on."""
+    axis = node.axis(-1 if node.opset >= 13 else 1)
+    axes = [axis] if node.opset >= 13 else range(axis, node.input(0).rank)
+    return [node.checked(flow.along(node.input(0), axes))]
 
 
 def _along_axis(default: int) -> Callable[[Node], list[Value]]:
-    return lambda node: [flow.along(node.input(0), [node.integer("axis", default)])]
+    return lambda node: [node.checked(flow.along(node.input(0), [node.axis(default)]))]
 
 
 def _cumsum(node: Node) -> list[Value]:
-    return [flow.along(node.input(0), integers(node.input(1), "axis"))]
+    axes = axes_of(integers(node.input(1), "axis"), node.input(0).rank)
+    return [node.checked(flow.along(node.input(0), axes))]
 
 
 def _mean_variance(node: Node) -> list[Value]:
-    return [flow.along(node.input(0), node.numbers("axes") or (0, 2, 3))]
+    return [node.checked(flow.along(node.input(0), axes_of(node.numbers("axes") or (), node.input(0).rank)))]
 
 
 def _top(node: Node) -> list[Value]:
-    found = flow.resized(node.input(0), node.integer("axis", -1), unknown())
-    node.parameters(1)
-    return [found, found]
+    """The largest entries along an axis, and their places on it."""
+    value = flow.along(node.input(0), [node.axis(-1)])
+    return [_others_kept(node, value, {node.axis(-1)}, number) for number in range(len(node.shapes))]
+
+
+def _others_kept(node: Node, value: Value, changed: set[int], number: int = 0) -> Value:
+    """The result, in which only the extents of some axes may be others."""
+    found = node.result(value.axis, value.outer, number)
+    sizes = tuple(found.shape[axis] if axis in changed else size for axis, size in enumerate(value.shape))
+    return node.checked(Value(sizes, value.axis, value.outer), number)
 
 
 def _triangle(node: Node) -> list[Value]:
-    node.parameters(1)
-    return [flow.along(node.input(0), [-1, -2])]
+    return [node.checked(flow.along(node.input(0), [-1, -2]))]
 
 
-def _layer_norm(node: Node) -> list[Value]:
+def layer_norm(node: Node) -> list[Value]:
     """Normalised over all axes from `axis` on; scale and bias are broadcast."""
     value = node.input(0)
-    value = flow.along(value, range(axis_of(node.integer("axis", -1), value.rank), value.rank))
-    return [flow.same_shape(value, node.all()[1:])]
+    value = flow.along(value, range(node.axis(-1), value.rank))
+    return [node.checked(flow.same_shape(value, node.all()[1:], node.batch))]
 
 
 def _batch_norm(node: Node) -> list[Value]:
-    """With given statistics: a factor and a summand for each channel."""
-    if node.outputs != 1 or node.integer("training_mode", 0):
-        raise Unproved("it normalises by the batch's own mean and variance: it is in training mode")
-    node.parameters(1)
-    return [flow.along(node.input(0), [1])]  # along the channels, parameters differ
+    """With given statistics: a factor and a summand for each channel. More outputs would mean that it trains."""
+    return [node.checked(flow.along(node.input(0), [1]))]  # along the channels, parameters differ
 
 
 def _instance_norm(node: Node) -> list[Value]:
-    node.parameters(1)
+    """Each row of axis 0 for itself."""
     flow.only_first(node.input(0), "the normalisation")
-    return [node.input(0).without_entries()]
+    return [node.checked(node.input(0))]
 
 
 def _local_norm(node: Node) -> list[Value]:
-    return [flow.along(node.input(0), [1])]
+    return [node.checked(flow.along(node.input(0), [1]))]
 
 
 # Products.
 
 
 def _matmul(node: Node) -> list[Value]:
-    return [flow.product_of_matrices(node.input(0), node.input(1))]
+    return [node.checked(flow.product_of_matrices(node.input(0), node.input(1), node.batch))]
 
 
 def matrix(value: Value, turned: int) -> Value:
     """A matrix, its last two axes exchanged if asked."""
-    if value.rank < 2:
-        raise Unproved("an operand of a product of matrices has no two axes")
     order = list(range(value.rank))
     return flow.transposed(value, [*order[:-2], order[-1], order[-2]]) if turned else value
 
 
 def gemm(node: Node) -> list[Value]:
-    if node.input(0).rank != 2 or node.input(1).rank != 2:
-        raise Unproved("an operand is no matrix")
     left, right = matrix(node.input(0), node.integer("transA", 0)), matrix(node.input(1), node.integer("transB", 0))
-    return [flow.same_shape(flow.product_of_matrices(left, right), node.all()[2:])]
+    found = flow.product_of_matrices(left, right, node.batch)
+    return [node.checked(flow.same_shape(found, node.all()[2:], node.batch))]
 
 
 def convolution(node: Node) -> list[Value]:
     """Sums over channels and windows; axis 0 of the input is the batch by definition."""
-    value, weights = node.input(0), node.input(1)
-    node.parameters(1)
-    flow.only_first(value, "a convolution")
-    if value.rank != weights.rank or value.rank < 3:
-        raise Unproved("image and weights have different ranks")
-    return [windows(node, value, weights.shape[0], weights.shape[2:])]
-
-
-def windows(node: Node, value: Value, channels: Extent, kernel: Sequence[Extent]) -> Value:
-    """The shape after a window has slid over all axes from 2 on; channels may change, rows stay."""
-    sizes = zip(value.shape[2:], kernel, strict=True)
-    spatial = [_slid(node, axis, size, window) for axis, (size, window) in enumerate(sizes)]
-    return Value((value.shape[0], channels, *spatial), value.axis, value.outer)
-
-
-def _slid(node: Node, axis: int, size: Extent, window: Extent) -> Extent:
-    """The number of places of a window on one axis, if it follows from numbers."""
-    pads, strides, dilations = node.numbers("pads"), node.numbers("strides"), node.numbers("dilations")
-    if size.number is None or window.number is None or node.text("auto_pad", "NOTSET") != "NOTSET":
-        return unknown()
-    half = len(pads) // 2 if pads else 0
-    padded = size.number + (pads[axis] + pads[axis + half] if pads else 0)
-    rest = padded - (dilations[axis] if dilations else 1) * (window.number - 1) - 1
-    stride = strides[axis] if strides else 1
-    if stride < 1:
-        raise Unproved("its stride is not positive")
-    if rest < 0 or (node.integer("ceil_mode", 0) and rest % stride):
-        return unknown()
-    return Extent(rest // stride + 1)
+    flow.only_first(node.input(0), "a convolution")
+    return [windows(node)]
 
 
 def pool(node: Node) -> list[Value]:
-    """Windows over the axes from 2 on, each channel for itself."""
-    value, kernel = node.input(0), node.numbers("kernel_shape")
-    if kernel is None or len(kernel) != value.rank - 2:
-        raise Unproved("its window does not fit its operand")
-    if value.axis not in (None, 0):
-        raise Unproved(f"the batch has moved to axis {value.axis}")
-    return [windows(node, value, value.shape[1], [Extent(size) for size in kernel])]  # of MaxPool: not the indices
+    """Windows over the axes from 2 on, each channel for itself. Of MaxPool: not the indices."""
+    flow.only_first(node.input(0), "a window")
+    return [windows(node)]
+
+
+def windows(node: Node) -> Value:
+    """A window has slid over all axes from 2 on; channels may change, axis 0 stays."""
+    value = node.input(0)
+    return _others_kept(node, value, set(range(1, value.rank)))
 
 
 def global_pool(node: Node) -> list[Value]:
     value = node.input(0)
-    return [flow.reduced(value, range(2, value.rank), keep=True)]
+    return [node.checked(flow.reduced(value, range(2, value.rank), keep=True))]
 
 
 def _einsum(node: Node) -> list[Value]:
-    return [flow.summed(node.text("equation", ""), node.all())]
+    return [node.checked(flow.summed(node.text("equation", ""), node.all()))]
 
 
 # The same entries at other places.
 
 
 def _reshape(node: Node) -> list[Value]:
-    value, target = node.input(0), node.input(1).known
-    if target is None:
-        raise Unproved("its target is not known")
-    return [flow.reshaped(value, _target(value, target, node), node.batch)]
-
-
-def _target(value: Value, target: Sequence[Extent | float], node: Node) -> list[Extent]:
-    """The extents that a reshape asks for: 0 means as before, −1 means the rest."""
-    found: list[Extent | None] = []
-    for axis, size in enumerate(target):
-        if not isinstance(size, Extent) or size.count < -1 or (size.count == -1 and size.symbols):
-            raise Unproved("its target is not made of extents")
-        if size.count == 0 and (node.integer("allowzero", 0) or axis >= value.rank or size.symbols):
-            raise Unproved("its target holds a zero")
-        found.append(None if size.count == -1 else value.shape[axis] if size.count == 0 else size)
-    if found.count(None) > 1:
-        raise Unproved("its target leaves two extents open")
-    others = product(size for size in found if size is not None)
-    rest = flow.counted(product(value.shape), node.batch).over(flow.counted(others, node.batch))
-    if None in found and rest is None:
-        raise Unproved(f"the open extent of its target does not follow from [{value}]")
-    return [rest if size is None and rest is not None else size or ONE for size in found]
-
-
-def _flatten(node: Node) -> list[Value]:
-    value = node.input(0)
-    axis = node.integer("axis", 1)
-    cut = axis if axis == value.rank else axis_of(axis, value.rank)
-    return [flow.reshaped(value, [product(value.shape[:cut]), product(value.shape[cut:])], node.batch)]
-
-
-def _squeeze(node: Node) -> list[Value]:
-    value = node.input(0)
-    axes = node.listed("axes", 1, 13)
-    if axes is None:
-        if any(size.number is None for size in value.shape):
-            raise Unproved("it takes away every axis of extent 1, the batch axis too when there is one row")
-        axes = tuple(axis for axis, size in enumerate(value.shape) if size == ONE)
-    return [flow.squeezed(value, axes)]
-
-
-def _unsqueeze(node: Node) -> list[Value]:
-    axes = node.listed("axes", 1, 13)
-    if axes is None:
-        raise Unproved("it has no axes")
-    return [flow.inserted(node.input(0), axes)]
+    """The same entries in C order, whatever the target says: the runtime was seen to make this shape of it."""
+    return [flow.reshaped(node.input(0), node.shape(), node.batch)]
 
 
 def _transpose(node: Node) -> list[Value]:
-    value = node.input(0)
-    return [flow.transposed(value, node.numbers("perm") or tuple(reversed(range(value.rank))))]
+    order = node.numbers("perm") or tuple(reversed(range(node.input(0).rank)))
+    return [node.checked(flow.transposed(node.input(0), order))]
 
 
 def _concat(node: Node) -> list[Value]:
-    if "axis" not in node.attributes:
-        raise Unproved("it has no axis")
-    return [flow.concatenated(node.all(), node.integer("axis", 0), node.batch)]
+    return [node.checked(flow.concatenated(node.all(), node.axis(), node.batch))]
 
 
 def _split(node: Node) -> list[Value]:
-    value = node.input(0)
-    axis = axis_of(node.integer("axis", 0), value.rank)
-    sizes = node.listed("split", 1, 13)
-    length = value.shape[axis].number
-    if sizes is not None and len(sizes) != node.outputs:
-        raise Unproved("it has another number of parts than of outputs")
-    if sizes is None and length is not None and length % node.outputs == 0:
-        sizes = (length // node.outputs,) * node.outputs
-    parts = [unknown() for _ in range(node.outputs)] if sizes is None else [Extent(size) for size in sizes]
-    return [flow.resized(value, axis, part) for part in parts]
+    value = flow.along(node.input(0), [node.axis(0)])
+    parts = [number for number, shape in enumerate(node.shapes) if shape is not None]
+    found = {number: _others_kept(node, value, {node.axis(0)}, number) for number in parts}
+    return [found.get(number) for number in range(len(node.shapes))]  # type: ignore[misc]
 
 
 def _slice(node: Node) -> list[Value]:
+    """Other axes may be cut at will. Of the batch axis all is taken, in its order: the extent stays, the step is 1."""
     value = node.input(0)
-    starts, ends = _bounds(node, "starts", 1), _bounds(node, "ends", 2)
-    axes = node.listed("axes", 3, 10) or tuple(range(len(starts)))
-    steps = (integers(node.input(4), "steps") if node.optional(4) is not None else ()) or (1,) * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) == len({axis % max(value.rank, 1) for axis in axes}):
-        raise Unproved("starts, ends, axes and steps do not fit together")
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        value = _cut(value, axis_of(axis, value.rank), start, end, step)
-    return [value.without_entries()]
-
-
-def _bounds(node: Node, name: str, number: int) -> tuple[Extent, ...]:
-    if node.opset < 10:
-        return tuple(Extent(entry) for entry in node.numbers(name) or ())
-    known = node.input(number).known
-    if known is None or not all(isinstance(entry, Extent) for entry in known):
-        raise Unproved(f"{name} is not known")
-    return tuple(entry for entry in known if isinstance(entry, Extent))
-
-
-def _cut(value: Value, axis: int, start: Extent, end: Extent, step: int) -> Value:
-    """One axis of a slice. The whole of an axis is the only slice that there is of the batch."""
-    size = value.shape[axis]
-    if start == Extent(0) and step == 1 and (end == size or (end.number or 0) >= LARGEST):
-        return value
-    if size.number is None or start.number is None or end.number is None:
-        if start.of_batch or end.of_batch:
-            raise Unproved("it cuts at a place that depends on the batch size")
-        return flow.resized(value, axis, unknown())
-    return flow.resized(value, axis, Extent(len(range(*slice(start.number, end.number, step).indices(size.number)))))
+    count = len(node.numbers("starts") or ()) if node.opset < 10 else len(integers(node.input(1), "starts"))
+    axes = axes_of(node.listed("axes", 3, 10) or tuple(range(count)), value.rank)
+    steps = (1,) * count if node.opset < 10 or node.optional(4) is None else integers(node.input(4), "steps")
+    if not len(axes) == len(steps) == count:
+        raise Unproved("its starts, axes and steps have different lengths")
+    if value.axis in axes and (
+        steps[axes.index(value.axis)] != 1 or node.shape()[value.axis] != value.shape[value.axis]
+    ):
+        raise Unproved("it cuts rows out of the batch, or turns their order round")
+    return [_others_kept(node, value, set(axes) - {value.axis})]
 
 
 def _gather(node: Node) -> list[Value]:
     """Entries along one axis, picked by indices."""
-    value, indices = node.input(0), node.input(1)
-    axis = axis_of(node.integer("axis", 0), value.rank)
+    value, indices, axis = node.input(0), node.input(1), node.axis(0)
     shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
-    if indices.kind is Kind.POSITION:
-        return [_own_entries(value, indices, axis, shape)]
-    flow.data(indices)
     if value.axis is None:  # rows pick from a table that is the same for all
-        return [Value(shape, None if indices.axis is None else axis + indices.axis, indices.outer)]
-    if indices.axis is not None or value.axis == axis:
-        raise Unproved("it picks entries of other rows, or makes every row meet every row")
-    return [Value(shape, value.axis if value.axis < axis else value.axis + indices.rank - 1, value.outer)]
+        return [node.checked(Value(shape, axis + (indices.axis or 0), indices.outer))]
+    if indices.axis is not None:
+        raise Unproved("it makes every row pick from every row")
+    if value.axis == axis:
+        return [node.checked(_own_entries(value, indices, shape, node.batch))]
+    place = value.axis if value.axis < axis else value.axis + indices.rank - 1
+    return [node.checked(Value(shape, place, value.outer))]
 
 
-def _own_entries(value: Value, indices: Value, axis: int, shape: tuple[Extent, ...]) -> Value:
-    """Rows lie one after the other, `inner` entries each, and index scale · b + offset with scale = inner and
-    0 ≤ offset < inner is an entry of row b: a row picks from itself, in the same way for every b."""
-    scale, low, high = indices.offsets
-    inner = None if value.axis is None else value.shape[axis].over(BATCH)
-    if (
-        value.axis != axis
-        or value.outer != ONE
-        or inner is None
-        or inner.number != scale
-        or not 0 <= low <= high < scale
-    ):
-        raise Unproved("it picks entries by the row's position")
-    if indices.axis is None or indices.outer != ONE or indices.shape[indices.axis] != BATCH:
-        raise Unproved("it picks entries by something that is not one number for each row")
-    return Value(shape, axis + indices.axis)
+def _own_entries(value: Value, indices: Value, shape: tuple[int, ...], batch: int) -> Value:
+    """Rows lie one after the other, `inner` entries each. If index number b on some axis of the indices is always
+    inner · b + offset, with 0 ≤ offset < inner the same for every b, a row picks from itself, in the same way.
+    """
+    assert value.axis is not None
+    entries, inner = indices.entries, value.shape[value.axis] // batch
+    if entries is None or value.outer != 1 or batch not in indices.shape:
+        raise Unproved("it picks entries of other rows")
+    axis = indices.shape.index(batch)
+    by_row = np.moveaxis(entries, axis, 0).reshape(batch, -1)
+    offsets = by_row - inner * np.arange(batch)[:, np.newaxis]
+    if not ((offsets == offsets[0]) & (offsets >= 0) & (offsets < inner)).all():
+        raise Unproved("it picks entries by the row's position, or of other rows")
+    return Value(shape, value.axis + axis)
 
 
 def _pad(node: Node) -> list[Value]:
+    """Other axes may be padded at will; the batch axis is left alone."""
     value = node.input(0)
-    node.parameters(1)
-    pads = node.listed("pads", 1, 11)
-    axes = integers(node.input(3), "axes") if node.optional(3) is not None else tuple(range(value.rank))
-    if pads is None or len(pads) != 2 * len(axes):
+    pads = node.listed("pads", 1, 11) or ()
+    named = node.optional(3)
+    axes = tuple(range(value.rank)) if named is None else axes_of(integers(named, "axes"), value.rank)
+    if len(pads) != 2 * len(axes):
         raise Unproved("its pads do not fit its operand")
-    for number, axis in enumerate(axes):
-        before, after = pads[number], pads[number + len(axes)]
-        if (before, after) != (0, 0):
-            size = value.shape[axis_of(axis, value.rank)].number
-            value = flow.resized(value, axis, unknown() if size is None else Extent(size + before + after))
-    return [value.without_entries()]
+    touched = {axis for number, axis in enumerate(axes) if pads[number] or pads[number + len(axes)]}
+    return [_others_kept(node, flow.along(value, sorted(touched)), touched)]
 
 
 def _expand(node: Node) -> list[Value]:
-    return [flow.expanded(node.input(0), extents(node.input(1), "its target"), node.batch)]
+    return [node.checked(flow.expanded(node.input(0), node.shape()))]
 
 
 def _tile(node: Node) -> list[Value]:
-    return [flow.tiled(node.input(0), extents(node.input(1), "the number of repeats"))]
+    return [node.checked(flow.tiled(node.input(0), integers(node.input(1), "the number of repeats")))]
 
 
-def extents(value: Value, what: str) -> list[Extent]:
-    """The entries of a tensor that must be known and positive; they may hold the batch size."""
-    if value.known is None:
-        raise Unproved(f"{what} is not known")
-    found = [entry for entry in value.known if isinstance(entry, Extent)]
-    if len(found) != len(value.known) or any(entry.count < 1 for entry in found):
-        raise Unproved(f"{what} is not made of positive extents")
-    return found
+def _constants_only(node: Node) -> list[Value]:
+    raise Unproved("there is no rule for it on rows, only on constants")
 
 
-def _constant(node: Node) -> list[Value]:
-    if len(node.attributes) != 1:
-        raise Unproved("a constant with more than one value")
-    ((_, value),) = node.attributes.items()
-    if isinstance(value, Value):
-        return [value]
-    if isinstance(value, str):
-        raise Unproved("a constant that is text")
-    entries = value if isinstance(value, tuple) else (value,)
-    shape = (len(value),) if isinstance(value, tuple) else ()
-    return [constant(shape, tuple(Extent(entry) if isinstance(entry, int) else entry for entry in entries))]
+# The table. -------------------------------------------------------------------------------------------------------
 
 
-def _range(node: Node) -> list[Value]:
-    """Numbers from constants; those from the batch size are in `onnx_sizes`."""
-    node.parameters(0)
-    return [Value((unknown(),))]
-
-
-def _shape(node: Node) -> list[Value]:
-    raise Unproved("the shape of something without one")  # `onnx_sizes` knows every shape
-
-
-def _constant_of_shape(node: Node) -> list[Value]:
-    """The same entry everywhere: rows that are all alike, if the batch size is asked for."""
-    target = extents(node.input(0), "its shape")
-    return [flow.expanded(constant((1,) * len(target)), target, node.batch)]
+def rule(
+    flow: Callable[[Node], Sequence[Value | None]],
+    shared: Mapping[str, Form] | None = None,
+    *,
+    constants: int | None = None,
+    since: int = 7,
+    outputs: int | None = None,
+    operands: tuple[int, int] | None = None,
+    **attributes: Form,
+) -> Rule:
+    return Rule(flow, {**(shared or {}), **attributes}, constants, since, outputs, operands)
 
 
 def _each(names: str, one: Rule) -> dict[str, Rule]:
     return dict.fromkeys(names.split(), one)
 
 
-_SPATIAL = "auto_pad dilations kernel_shape pads strides"
-_POOL = f"{_SPATIAL} ceil_mode count_include_pad storage_order p"
-_REDUCE = "axes keepdims noop_with_empty_axes"
-_ONE_OPERAND = rule(_elementwise, most=1)
+_SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG, "storage_order": OFF}
+_REDUCE = {"axes": AXES, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
+_LAYER = {"axis": AXIS, "epsilon": NUMBER, "stash_type": ONE}
 
 RULES: dict[str, Rule] = {
-    **_each("Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity", _ONE_OPERAND),
-    **_each("MemcpyFromHost MemcpyToHost", _ONE_OPERAND),  # the runtime's own, between devices
-    **_each("Sin Cos Tan Asin Acos Atan Softplus", _ONE_OPERAND),
-    **_each("Erf Sign Sinh Cosh Asinh Acosh Atanh IsNaN", rule(_elementwise, since=9, most=1)),
-    **_each("LeakyRelu Elu", rule(_elementwise, "alpha", most=1)),
-    "Selu": rule(_elementwise, "alpha gamma", most=1),
-    "HardSigmoid": rule(_elementwise, "alpha beta", most=1),
-    "Celu": rule(_elementwise, "alpha", since=12, most=1),
-    "ThresholdedRelu": rule(_elementwise, "alpha", since=10, most=1),
-    "Round": rule(_elementwise, since=11, most=1),
-    "HardSwish": rule(_elementwise, since=14, most=1),
-    "Mish": rule(_elementwise, since=18, most=1),
-    "Gelu": rule(_elementwise, "approximate", since=20, most=1),
-    "Swish": rule(_elementwise, "alpha", since=24, most=1),
-    "IsInf": rule(_elementwise, "detect_negative detect_positive", since=10, most=1),
-    "Shrink": rule(_elementwise, "bias lambd", since=9, most=1),
-    "Cast": rule(_cast, "to saturate", since=9, most=1),
-    "Clip": rule(_first_decides, "min max", most=3),
-    **_each("Add Sub Mul Div Pow And Or Xor Equal Greater Less", rule(_elementwise, most=2)),
-    **_each("GreaterOrEqual LessOrEqual", rule(_elementwise, since=12, most=2)),
-    "Mod": rule(_elementwise, "fmod", since=10, most=2),
-    "PRelu": rule(_first_decides, since=9, most=2),
-    **_each("Max Min Mean Sum", rule(_elementwise, since=8)),
-    "Where": rule(_elementwise, since=9, most=3),
-    "Dropout": rule(_dropout, "seed ratio", most=3),
-    "ReduceSum": rule(_reduce(13), _REDUCE, most=2),
-    **_each("ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2", rule(_reduce(18), _REDUCE, most=2)),
-    **_each("ReduceLogSum ReduceLogSumExp ReduceSumSquare", rule(_reduce(18), _REDUCE, most=2)),
-    **_each("ArgMax ArgMin", rule(_arg, "axis keepdims select_last_index", most=1)),
-    **_each("Softmax LogSoftmax Hardmax", rule(_softmax, "axis", most=1)),
-    "LpNormalization": rule(_along_axis(-1), "axis p", most=1),
-    "CumSum": rule(_cumsum, "exclusive reverse", since=11, most=2),
-    "MeanVarianceNormalization": rule(_mean_variance, "axes", since=9, most=1),
-    "TopK": rule(_top, "axis largest sorted", since=10, most=2),
-    "Trilu": rule(_triangle, "upper", since=14, most=2),
-    "LayerNormalization": rule(_layer_norm, "axis epsilon stash_type", most=3),  # the runtime has it in all opsets
-    "SimplifiedLayerNormalization": rule(_layer_norm, "axis epsilon stash_type", most=2),  # the runtime's own
-    "RMSNormalization": rule(_layer_norm, "axis epsilon stash_type", since=23, most=2),
-    "BatchNormalization": rule(_batch_norm, "epsilon momentum training_mode", most=5),
-    "InstanceNormalization": rule(_instance_norm, "epsilon", most=3),
-    "GroupNormalization": rule(_instance_norm, "epsilon num_groups stash_type", since=18, most=3),
-    "LRN": rule(_local_norm, "alpha beta bias size", most=1),
-    "MatMul": rule(_matmul, most=2),
-    "Gemm": rule(gemm, "alpha beta transA transB", most=3),
-    "Conv": rule(convolution, f"{_SPATIAL} group", most=3),
-    **_each("AveragePool MaxPool LpPool", rule(pool, _POOL, most=1)),
-    **_each("GlobalAveragePool GlobalMaxPool GlobalLpPool", rule(global_pool, "p", most=1)),
-    "Einsum": rule(_einsum, "equation", since=12),
-    "Reshape": rule(_reshape, "allowzero", sizes=(1,), most=2),
-    "Flatten": rule(_flatten, "axis", most=1),
-    "Squeeze": rule(_squeeze, "axes", most=2),
-    "Unsqueeze": rule(_unsqueeze, "axes", most=2),
-    "Transpose": rule(_transpose, "perm", most=1),
-    "Concat": rule(_concat, "axis"),
-    "Split": rule(_split, "axis split num_outputs", most=2),
-    "Slice": rule(_slice, "starts ends axes", sizes=(1, 2), most=5),
-    "Gather": rule(_gather, "axis", sizes=(1,), most=2),
-    "Pad": rule(_pad, "pads mode value", most=4),
-    "Expand": rule(_expand, since=8, sizes=(1,), most=2),
-    "Tile": rule(_tile, sizes=(1,), most=2),
-    "Constant": rule(_constant, "value value_int value_ints value_float value_floats", most=0),
-    "Shape": rule(_shape, "start end", sizes=(0,), most=1),
-    "Range": rule(_range, since=11, most=3),
-    "ConstantOfShape": rule(_constant_of_shape, "value", since=9, sizes=(0,), most=1),
+    **_each("Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity", rule(elementwise)),
+    **_each("MemcpyFromHost MemcpyToHost", rule(elementwise, operands=(1, 1))),  # the runtime's own, between devices
+    "Softplus": rule(elementwise),
+    **_each("Erf Sign IsNaN", rule(elementwise, since=9)),
+    **_each("LeakyRelu Elu", rule(elementwise, alpha=NUMBER)),
+    "Selu": rule(elementwise, alpha=NUMBER, gamma=NUMBER),
+    "HardSigmoid": rule(elementwise, alpha=NUMBER, beta=NUMBER),
+    "Celu": rule(elementwise, since=12, alpha=NUMBER),
+    "ThresholdedRelu": rule(elementwise, since=10, alpha=NUMBER),
+    "Round": rule(elementwise, since=11),
+    "HardSwish": rule(elementwise, since=14),
+    "Mish": rule(elementwise, since=18),
+    "Gelu": rule(elementwise, since=20, approximate=GELU),
+    "Swish": rule(elementwise, since=24, alpha=NUMBER),
+    "IsInf": rule(elementwise, since=10, detect_negative=FLAG, detect_positive=FLAG),
+    "Shrink": rule(elementwise, since=9, bias=NUMBER, lambd=NUMBER),
+    "Cast": rule(_cast, since=9, to=TYPE, saturate=FLAG),
+    "Clip": rule(_clip, constants=1, min=NUMBER, max=NUMBER),
+    **_each("Add Sub Mul Div Pow And Or Xor Equal Greater Less", rule(elementwise)),
+    **_each("GreaterOrEqual LessOrEqual", rule(elementwise, since=12)),
+    "Mod": rule(elementwise, since=10, fmod=FLAG),
+    "PRelu": rule(first_decides, constants=1, since=9),
+    **_each("Max Min Mean Sum", rule(elementwise, since=8)),
+    "Where": rule(elementwise, since=9),
+    "Dropout": rule(_dropout, constants=1, ratio=NUMBER, seed=LISTED),
+    "ReduceSum": rule(_reduce(13), _REDUCE, constants=1),
+    **_each("ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2", rule(_reduce(18), _REDUCE, constants=1)),
+    **_each("ReduceLogSum ReduceLogSumExp ReduceSumSquare", rule(_reduce(18), _REDUCE, constants=1)),
+    **_each("ArgMax ArgMin", rule(_arg, axis=AXIS, keepdims=FLAG, select_last_index=FLAG)),
+    **_each("Softmax LogSoftmax Hardmax", rule(_softmax, axis=AXIS)),
+    "LpNormalization": rule(_along_axis(-1), axis=AXIS, p=COUNT),
+    "CumSum": rule(_cumsum, constants=1, since=11, exclusive=FLAG, reverse=FLAG),
+    "MeanVarianceNormalization": rule(_mean_variance, since=9, axes=AXES),
+    "TopK": rule(_top, constants=1, since=10, axis=AXIS, largest=FLAG, sorted=FLAG),
+    "Trilu": rule(_triangle, constants=1, since=14, upper=FLAG),
+    "LayerNormalization": rule(layer_norm, _LAYER, operands=(2, 3)),  # the runtime has it in all opsets
+    "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, operands=(2, 2)),  # the runtime's own
+    "RMSNormalization": rule(layer_norm, _LAYER, since=23),
+    "BatchNormalization": rule(_batch_norm, constants=1, outputs=1, epsilon=NUMBER, momentum=NUMBER, training_mode=OFF),
+    "InstanceNormalization": rule(_instance_norm, constants=1, epsilon=NUMBER),
+    "GroupNormalization": rule(_instance_norm, constants=1, since=18, epsilon=NUMBER, num_groups=COUNT, stash_type=ONE),
+    "LRN": rule(_local_norm, alpha=NUMBER, beta=NUMBER, bias=NUMBER, size=COUNT),
+    "MatMul": rule(_matmul),
+    "Gemm": rule(gemm, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
+    "Conv": rule(convolution, _SPATIAL, constants=1, group=COUNT),
+    "AveragePool": rule(pool, _POOL, count_include_pad=FLAG),
+    "MaxPool": rule(pool, _POOL),
+    "LpPool": rule(pool, _POOL, p=COUNT),
+    **_each("GlobalAveragePool GlobalMaxPool", rule(global_pool)),
+    "GlobalLpPool": rule(global_pool, p=COUNT),
+    "Einsum": rule(_einsum, since=12, equation=TEXT),
+    "Reshape": rule(_reshape, constants=1, allowzero=FLAG),
+    "Flatten": rule(_reshape, axis=CUT),
+    "Squeeze": rule(_reshape, constants=1, axes=AXES),
+    "Unsqueeze": rule(_reshape, constants=1, axes=NEW_AXES),
+    "Transpose": rule(_transpose, perm=PERMUTATION),
+    "Concat": rule(_concat, axis=AXIS),
+    "Split": rule(_split, constants=1, axis=AXIS, split=PARTS, num_outputs=COUNT),
+    "Slice": rule(_slice, constants=1, starts=LISTED, ends=LISTED, axes=AXES),
+    "Gather": rule(_gather, axis=AXIS),
+    "Pad": rule(_pad, constants=1, pads=ALL_PADS, mode=EDGES, value=NUMBER),
+    "Expand": rule(_expand, constants=1, since=8),
+    "Tile": rule(_tile, constants=1),
+    **_each("Shape Size", rule(_constants_only)),  # of rows too: no shape depends on data
+    **_each("Constant ConstantOfShape Range EyeLike NonZero OneHot ScatterND", rule(_constants_only)),
+    **_each("Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh", rule(_constants_only)),
 }

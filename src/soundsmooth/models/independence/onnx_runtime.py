@@ -1,40 +1,37 @@
 """Operators that onnxruntime's optimizer puts in the place of ONNX's own: fused, or with channels in blocks.
 
-In com.microsoft.nchwc a tensor [N, C, H, W] lies in memory as [N, C / block, H, W, block], with C rounded up to whole
-blocks. Axis 0 stays outermost, so its rows stay whole whatever happens to the other axes.
+ONNX has no schema for them: the numbers of operands and the forms of attributes are those of onnxruntime's own
+definitions. In com.microsoft.nchwc a tensor [N, C, H, W] lies in memory as [N, C / block, H, W, block], with C rounded
+up to whole blocks. Axis 0 stays outermost, so its rows stay whole whatever happens to the other axes.
 """
 
 from . import flow
-from .extents import Extent, unknown
-from .onnx_node import Node, Rule, rule
-from .onnx_rules import convolution, gemm, global_pool, matrix, pool
+from .onnx_dialect import (
+    ACTIVATION,
+    COUNT,
+    FLAG,
+    NUMBER,
+    NUMBERS_LISTED,
+    OFF,
+    PADDING,
+    PADS,
+    SIZES,
+)
+from .onnx_node import Node, Rule
+from .onnx_rules import convolution, first_decides, gemm, global_pool, matrix, pool, rule
 from .values import Unproved, Value
-
-ACTIVATIONS = ("", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish", "Elu", "Gelu")
-
-
-def _elementwise(node: Node) -> list[Value]:
-    return [flow.same_shape(node.input(0), node.all()[1:])]
 
 
 def _fused_convolution(node: Node) -> list[Value]:
     """activation(convolution + Z), entry by entry."""
-    node.only("activation", *ACTIVATIONS)
-    image, weights, bias = node.input(0), node.input(1), node.optional(2)
-    (found,) = convolution(node.on(image, weights, *([] if bias is None else [bias])))
+    (found,) = convolution(node)
     summand = node.optional(3)
-    if summand is not None and _rows(summand) != _rows(found):
-        raise Unproved("what is added to the convolution is not made of the same rows")
-    return [found]
-
-
-def _rows(value: Value) -> tuple[int | None, Extent, Extent]:
-    return value.axis, value.outer, value.shape[0]
+    return [found] if summand is None else [flow.same_shape(found, [summand], node.batch)]
 
 
 def _fused_product(node: Node) -> list[Value]:
     left, right = (_fused_operand(node, number, side) for number, side in enumerate("AB"))
-    return [flow.product_of_matrices(left, right)]
+    return [node.checked(flow.product_of_matrices(left, right, node.batch))]
 
 
 def _fused_operand(node: Node, number: int, side: str) -> Value:
@@ -45,36 +42,32 @@ def _fused_operand(node: Node, number: int, side: str) -> Value:
     return matrix(value, node.integer(f"trans{side}", 0))
 
 
-def _fused_gemm(node: Node) -> list[Value]:
-    node.only("activation", *ACTIVATIONS)
-    return gemm(node)
-
-
 def _skip_layer_norm(node: Node) -> list[Value | None]:
     """Layer normalisation of input + skip + bias over the last axis; its fourth output is the sum itself."""
     value, skip = node.input(0), node.input(1)
     if skip.shape[-2:] != value.shape[-2:] or value.rank < 2:
         raise Unproved("what is added has another shape")
-    total = flow.same_shape(value, [skip, *node.parameters(4)])
-    node.parameters(2)
+    if any(parameter.axis is not None for parameter in node.all()[2:]):
+        raise Unproved("a parameter is computed from the batch")
+    bias = node.optional(4)
+    total = node.checked(flow.same_shape(value, [skip, *([] if bias is None else [bias])], node.batch))
     return [flow.along(total, [-1]), None, None, total]
 
 
 def _reorder_input(node: Node) -> list[Value]:
     """Channels into blocks, from [N, C, H, W] or [N, H, W, C]."""
     value = _image(node)
-    rows, *rest = value.shape
-    height, width = rest[:2] if node.integer("channels_last", 0) else rest[1:]
-    return [Value((rows, unknown(), height, width), value.axis, value.outer)]
+    rows, height, width = value.shape[0], *(value.shape[1:3] if node.integer("channels_last", 0) else value.shape[2:])
+    return [node.checked(Value((rows, node.shape()[1], height, width), 0, value.outer))]
 
 
 def _reorder_output(node: Node) -> list[Value]:
     """Channels out of blocks; those that filled the last block up are left out."""
-    value = _image(node)
+    value, channels = _image(node), node.integer("channels", 0)
     rows, _, height, width = value.shape
-    channels = Extent(node.integer("channels", 0))
-    shape = (rows, height, width, channels) if node.integer("channels_last", 0) else (rows, channels, height, width)
-    return [Value(shape, value.axis, value.outer)]
+    last = node.integer("channels_last", 0)
+    shape = (rows, height, width, channels) if last else (rows, channels, height, width)
+    return [node.checked(Value(shape, 0, value.outer))]
 
 
 def _image(node: Node) -> Value:
@@ -85,29 +78,29 @@ def _image(node: Node) -> Value:
     return value
 
 
-_SPATIAL = "auto_pad dilations kernel_shape pads strides"
-_FUSED = f"{_SPATIAL} group activation activation_params"
-_POOL = f"{_SPATIAL} ceil_mode count_include_pad storage_order"
+_SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
+_FUSED = {**_SPATIAL, "group": COUNT, "activation": ACTIVATION, "activation_params": NUMBERS_LISTED}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG, "count_include_pad": FLAG, "storage_order": OFF}
+_GEMM = {"alpha": NUMBER, "beta": NUMBER, "transA": FLAG, "transB": FLAG, "activation": ACTIVATION}
+_GEMM |= {f"activation_{name}": NUMBER for name in ("alpha", "beta", "gamma")}
 
 MICROSOFT: dict[str, Rule] = {
-    "FusedConv": rule(_fused_convolution, _FUSED, most=4),
-    "FusedGemm": rule(
-        _fused_gemm, "alpha beta transA transB activation activation_alpha activation_beta activation_gamma", most=3
+    "FusedConv": rule(_fused_convolution, _FUSED, operands=(2, 4)),
+    "FusedGemm": rule(gemm, _GEMM, operands=(2, 3)),
+    "FusedMatMul": rule(
+        _fused_product, operands=(2, 2), alpha=NUMBER, transA=FLAG, transB=FLAG, transBatchA=FLAG, transBatchB=FLAG
     ),
-    "FusedMatMul": rule(_fused_product, "alpha transA transB transBatchA transBatchB", most=2),
-    "Gelu": rule(_elementwise, most=1),
-    "QuickGelu": rule(_elementwise, "alpha", most=1),
-    "BiasGelu": rule(_elementwise, most=2),
-    "FastGelu": rule(_elementwise, most=2),
-    "SkipLayerNormalization": rule(_skip_layer_norm, "epsilon", most=5),
+    "Gelu": rule(first_decides, operands=(1, 1)),
+    "QuickGelu": rule(first_decides, operands=(1, 1), alpha=NUMBER),
+    "BiasGelu": rule(first_decides, operands=(2, 2)),
+    "FastGelu": rule(first_decides, operands=(1, 2)),
+    "SkipLayerNormalization": rule(_skip_layer_norm, operands=(3, 5), epsilon=NUMBER),
 }
 
 NCHWC: dict[str, Rule] = {
-    "Conv": rule(_fused_convolution, _FUSED, most=4),
-    "MaxPool": rule(pool, _POOL, most=1),
-    "AveragePool": rule(pool, _POOL, most=1),
-    "GlobalMaxPool": rule(global_pool, most=1),
-    "GlobalAveragePool": rule(global_pool, most=1),
-    "ReorderInput": rule(_reorder_input, "channels_last", most=1),
-    "ReorderOutput": rule(_reorder_output, "channels channels_last", most=1),
+    "Conv": rule(_fused_convolution, _FUSED, operands=(2, 4)),
+    **dict.fromkeys(("MaxPool", "AveragePool"), rule(pool, _POOL, operands=(1, 1))),
+    **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), rule(global_pool, operands=(1, 1))),
+    "ReorderInput": rule(_reorder_input, operands=(1, 1), channels_last=FLAG),
+    "ReorderOutput": rule(_reorder_output, operands=(1, 1), channels=COUNT, channels_last=FLAG),
 }

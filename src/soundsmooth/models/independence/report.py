@@ -9,20 +9,23 @@ from typing import Any
 class Report:
     """Whether every output row of a graph was proved to be the same function of its own input row.
 
-    Guarantee: if `proved`, then for every batch size that the graph accepts (`batch`, if it is fixed) and every
-    position b, row b of the first output is f(row b of the input) for one function f that depends on neither; the
-    graph keeps no state and draws nothing at random. f is built from the operators as they are defined, in real
-    arithmetic or in any arithmetic whose rounding does not depend on position and batch size.
+    Guarantee: if `proved`, then in batches of size `batch`, at every position b, row b of the first output is f(row b
+    of the input) for one function f that does not depend on b; the graph keeps no state and draws nothing at random. f
+    is built from the operators as they are defined, in real arithmetic or in any arithmetic whose rounding does not
+    depend on the position. Beside the argument a witness saw it: the graph ran, and no value differed from what is
+    claimed of it.
     """
 
     proved: bool
     reason: str
     """One line: what was proved, or which node breaks the proof."""
-    batch: int | None = None
-    """The batch size, where the graph has a fixed one."""
+    batch: int
+    """The batch size that this is about."""
     nodes: int = 0
     operators: Mapping[str, int] = field(default_factory=dict)
     """How often each operator occurs."""
+    contradiction: bool = False
+    """A rule and the runtime disagree about an operator: a fault of ours, and reported as no proof."""
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain data for JSON."""
@@ -35,15 +38,16 @@ class Report:
         }
 
 
-def proved(batch: int | None, operators: Mapping[str, int]) -> Report:
+def proved(batch: int, operators: Mapping[str, int]) -> Report:
     """The report of a finished proof."""
-    size = "any batch size" if batch is None else f"its batch size {batch}"
     count = sum(operators.values())
-    same = f"each output row is the same function of its own input row, at every position and {size}"
-    reason = f"{same}, up to rounding and NaN ({count} nodes)"
+    same = f"each output row is the same function of its own input row, at every position of a batch of {batch}"
+    reason = f"{same}, up to rounding and NaN ({count} nodes; by argument, and seen by a witness)"
     return Report(True, reason, batch, count, operators)
 
 
-def not_proved(reason: str, batch: int | None = None, operators: Mapping[str, int] | None = None) -> Report:
+def not_proved(
+    reason: str, batch: int, operators: Mapping[str, int] | None = None, contradiction: bool = False
+) -> Report:
     """The report of a proof that failed, and why."""
-    return Report(False, reason, batch, sum((operators or {}).values()), operators or {})
+    return Report(False, reason, batch, sum((operators or {}).values()), operators or {}, contradiction)

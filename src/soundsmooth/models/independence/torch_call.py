@@ -4,22 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .extents import BATCH, ONE, Extent
-from .values import Unproved, Value
-
-Shape = tuple[Extent, ...]
+from .values import Results, Unproved, Value
 
 
 @dataclass(frozen=True)
-class Call:
-    """An ATen operator, its arguments by name, and the shapes of its results as torch has inferred them."""
+class Call(Results):
+    """An ATen operator, its arguments by name, and the shapes of its results."""
 
     operator: str
     arguments: Mapping[str, Any]
-    """Tensors as Values, symbolic sizes as Extents, everything else as it is written in the graph."""
-    shapes: Sequence[Shape]
-    batch: int | None
-    """The batch size, if the graph was exported for one."""
+    """Tensors as Values, everything else as it is written in the graph, or was seen."""
 
     def tensor(self, name: str) -> Value:
         value = self.arguments[name]
@@ -38,13 +32,12 @@ class Call:
 
     def integer(self, name: str) -> int:
         value = self.arguments[name]
-        number = value.number if isinstance(value, Extent) else value
-        if not isinstance(number, int):
-            raise Unproved(f"its argument {name} is not a constant integer")
-        return number
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Unproved(f"its argument {name} is not an integer")
+        return value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """A list of constant integers, or one of them."""
+        """A list of integers, or one of them."""
         value = self.arguments[name]
         if isinstance(value, Sequence) and not isinstance(value, str):
             return tuple(replace(self, arguments={name: entry}).integer(name) for entry in value)
@@ -59,22 +52,6 @@ class Call:
     def only(self, name: str, *allowed: object) -> None:
         if not any(self.arguments[name] is one or self.arguments[name] == one for one in allowed):
             raise Unproved(f"its argument {name} is {self.arguments[name]}")
-
-    def result(self, axis: int | None, outer: Extent = ONE, number: int = 0) -> Value:
-        """A result with the shape that torch has inferred, and its rows on the given axis."""
-        shape = list(self.shapes[number])
-        if axis is not None and self.batch is not None:
-            inner = shape[axis].over(outer.times(Extent(self.batch)))
-            if inner is None:
-                raise Unproved("the batch axis has no whole number of rows")
-            shape[axis] = inner.times(outer).times(BATCH)
-        return Value(tuple(shape), axis, outer)
-
-    def checked(self, value: Value, number: int = 0) -> Value:
-        """The value, if torch has inferred the same shape."""
-        if self.result(value.axis, value.outer, number).shape != value.shape:
-            raise Unproved(f"torch infers another shape than [{value}]")
-        return value
 
 
 def _tensors(value: Any) -> list[Value]:

@@ -7,12 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import flow
-from .extents import ONE, Extent
 from .torch_call import Call
-from .values import Unproved, Value, axis_of, constant
+from .values import Unproved, Value, axis_of
 
 Flow = Callable[[Call], Value | list[Value | None]]
-LARGEST = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -21,40 +19,37 @@ class AtenRule:
     arguments: tuple[str, ...]
     fresh: bool = False
     """The result is new memory, never a view of an operand or the operand itself."""
-    sizes: frozenset[str] = frozenset()
-    """The arguments that may hold the batch size: shapes that the result is known to have, the ends of slices."""
     overlaps: bool = False
     """The result may be a view in which several entries, perhaps of different rows, are one place in memory."""
+    lends: str | None = None
+    """The argument that gives its shape, type or device, and none of its entries."""
 
 
 # One entry of each operand makes one entry of the result.
 
 
 def _elementwise(call: Call) -> Value:
-    return call.checked(flow.elementwise(call.tensors()))
+    return call.checked(flow.elementwise(call.tensors(), call.batch))
 
 
 def _in_place(call: Call) -> Value:
     """Written into the first operand; `torch_memory` shows that nobody sees the old entries again."""
     first, *others = call.tensors()
-    return call.checked(flow.same_shape(first, others))
+    return call.checked(flow.same_shape(first, others, call.batch))
+
+
+def _retyped(call: Call) -> Value:
+    """The other operand gives its type and device and nothing else."""
+    return call.checked(call.tensor("self"))
 
 
 def _dropout(call: Call) -> Value:
     call.only("train", False)
-    return call.checked(flow.elementwise(call.tensors()))
+    return call.checked(flow.elementwise(call.tensors(), call.batch))
 
 
-def _filled(call: Call) -> Value:
-    """The same entry everywhere: rows that are all alike, if the batch size is asked for."""
-    return flow.expanded(constant((1,) * len(call.shapes[0])), call.shapes[0], call.batch)
-
-
-def _same_in_every_run(call: Call) -> Value:
-    """Something deterministic, computed from what is the same in every run."""
-    if any(value.axis is not None for value in call.tensors()):
-        raise Unproved("it picks or counts in a way that is only proved for constants")
-    return call.result(None)
+def _constants_only(call: Call) -> Value:
+    raise Unproved("it picks or counts in a way that is only proved for constants")
 
 
 # Products.
@@ -65,15 +60,15 @@ def _linear(call: Call) -> Value:
     call.parameters("weight", "bias")
     if weight.rank != 2:
         raise Unproved("its weights are no matrix")
-    found = flow.product_of_matrices(call.tensor("input"), flow.transposed(weight, [1, 0]))
+    found = flow.product_of_matrices(call.tensor("input"), flow.transposed(weight, [1, 0]), call.batch)
     bias = call.arguments["bias"]
-    return call.checked(found if bias is None else flow.same_shape(found, [call.tensor("bias")]))
+    return call.checked(found if bias is None else flow.same_shape(found, [call.tensor("bias")], call.batch))
 
 
 def _product(left: str, right: str, added: str | None = None) -> Flow:
     def product(call: Call) -> Value:
-        found = flow.product_of_matrices(call.tensor(left), call.tensor(right))
-        return call.checked(found if added is None else flow.same_shape(found, [call.tensor(added)]))
+        found = flow.product_of_matrices(call.tensor(left), call.tensor(right), call.batch)
+        return call.checked(found if added is None else flow.same_shape(found, [call.tensor(added)], call.batch))
 
     return product
 
@@ -93,10 +88,11 @@ def _attention(call: Call) -> Value:
     call.only("dropout_p", 0.0)
     call.only("enable_gqa", False)
     query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
-    scores = flow.product_of_matrices(query, _turned(key))
+    scores = flow.product_of_matrices(query, _turned(key), call.batch)
     if call.arguments["attn_mask"] is not None:
-        scores = flow.same_shape(scores, [call.tensor("attn_mask")])
-    found = flow.product_of_matrices(flow.along(scores, [-1, -2]), value)  # −2: a causal mask differs along it
+        scores = flow.same_shape(scores, [call.tensor("attn_mask")], call.batch)
+    scores = flow.along(scores, [-1, -2])  # −2: a causal mask differs along it
+    found = flow.product_of_matrices(scores, value, call.batch)
     if found.axis is not None and found.axis >= found.rank - 2:
         raise Unproved("the batch has become the sequence or a feature")
     return call.checked(found)
@@ -169,7 +165,7 @@ def _batch_norm(call: Call) -> Value:
 def _layer_norm(call: Call) -> Value:
     value = call.tensor("input")
     value = flow.along(value, range(-len(call.integers("normalized_shape")), 0))
-    return call.checked(flow.same_shape(value, call.tensors()[1:]))
+    return call.checked(flow.same_shape(value, call.tensors()[1:], call.batch))
 
 
 def _group_norm(call: Call) -> Value:
@@ -189,7 +185,7 @@ def _instance_norm(call: Call) -> Value:
 
 
 def _reshaped(call: Call) -> Value:
-    return flow.reshaped(call.tensor("self"), call.shapes[0], call.batch)
+    return flow.reshaped(call.tensor("self"), call.shape(), call.batch)
 
 
 def _permuted(call: Call) -> Value:
@@ -220,25 +216,17 @@ def _squeezed(call: Call) -> Value:
     """Only axes of extent 1 go; the batch axis may not be named, for it would go when there is one row."""
     value = flow.along(call.tensor("self"), call.axes("dim"))
     named = {axis_of(axis, value.rank) for axis in call.axes("dim")}
-    return call.checked(flow.dropped(value, {axis for axis in named if value.shape[axis] == ONE}))
+    return call.checked(flow.dropped(value, {axis for axis in named if value.shape[axis] == 1}))
 
 
 def _expanded(call: Call) -> Value:
-    return call.checked(flow.expanded(call.tensor("self"), call.shapes[0], call.batch))
+    return call.checked(flow.expanded(call.tensor("self"), call.shape()))
 
 
 def _repeated(call: Call) -> Value:
     """New axes come first."""
-    value, repeats = call.tensor("self"), [_extent(one) for one in call.arguments["repeats"]]
+    value, repeats = call.tensor("self"), call.integers("repeats")
     return call.checked(flow.tiled(flow.inserted(value, range(len(repeats) - value.rank)), repeats))
-
-
-def _extent(size: object) -> Extent:
-    if isinstance(size, int):
-        return Extent(size)
-    if not isinstance(size, Extent):
-        raise Unproved("a size is not known")
-    return size
 
 
 def _listed(call: Call) -> list[Value]:
@@ -281,12 +269,8 @@ def _sliced(call: Call) -> Value:
     """The whole of an axis is the only slice that there is of the batch."""
     value = call.tensor("self")
     axis = axis_of(call.integer("dim"), value.rank)
-    start, end = call.arguments["start"], call.arguments["end"]
-    whole = end is None or _extent(end) == value.shape[axis] or (_extent(end).number or 0) >= LARGEST
-    if start in (None, 0) and call.arguments["step"] == 1 and whole:
-        return call.checked(value)
-    if any(isinstance(bound, Extent) and bound.of_batch for bound in (start, end)):
-        raise Unproved("it cuts at a place that depends on the batch size")
+    if call.arguments["step"] == 1 and call.shape() == value.shape:
+        return value
     value = flow.along(value, [axis])
     return call.result(value.axis, value.outer)
 
@@ -322,9 +306,14 @@ def _table() -> dict[str, AtenRule]:
     rules: dict[str, AtenRule] = {}
 
     def add(
-        flow: Flow, names: str, arguments: str, fresh: bool = False, sizes: str = "", overlaps: bool = False
+        flow: Flow,
+        names: str,
+        arguments: str,
+        fresh: bool = False,
+        overlaps: bool = False,
+        lends: str | None = None,
     ) -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, frozenset(sizes.split()), overlaps)
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends)
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -360,6 +349,7 @@ def _table() -> dict[str, AtenRule]:
     add(_elementwise, "lift_fresh_copy", "self", fresh=True)
     add(_elementwise, "contiguous", "self memory_format")
     add(_elementwise, "detach alias", "self")
+    add(_retyped, "type_as", "self other", lends="other")
     add(_elementwise, "to.dtype", "self dtype non_blocking copy memory_format")
     add(_elementwise, "to.device", "self device dtype non_blocking copy memory_format")
     add(
@@ -372,15 +362,15 @@ def _table() -> dict[str, AtenRule]:
     add(_dropout, "dropout_", "self p train")
 
     made = "dtype layout device pin_memory"
-    add(_filled, "zeros ones", f"size {made}", fresh=True, sizes="size")
-    add(_filled, "full", f"size fill_value {made}", fresh=True, sizes="size")
-    add(_filled, "new_zeros new_ones", f"self size {made}", fresh=True, sizes="size")
-    add(_filled, "new_full", f"self size fill_value {made}", fresh=True, sizes="size")
-    add(_same_in_every_run, "arange", f"end {made}", fresh=True)
-    add(_same_in_every_run, "arange.start", f"start end {made}", fresh=True)
-    add(_same_in_every_run, "arange.start_step", f"start end step {made}", fresh=True)
-    add(_same_in_every_run, "linspace", f"start end steps {made}", fresh=True)
-    add(_same_in_every_run, "scalar_tensor", f"s {made}", fresh=True)
+    add(_constants_only, "zeros ones", f"size {made}", fresh=True)
+    add(_constants_only, "full", f"size fill_value {made}", fresh=True)
+    add(_constants_only, "new_zeros new_ones", f"self size {made}", fresh=True, lends="self")
+    add(_constants_only, "new_full", f"self size fill_value {made}", fresh=True, lends="self")
+    add(_constants_only, "arange", f"end {made}", fresh=True)
+    add(_constants_only, "arange.start", f"start end {made}", fresh=True)
+    add(_constants_only, "arange.start_step", f"start end step {made}", fresh=True)
+    add(_constants_only, "linspace", f"start end steps {made}", fresh=True)
+    add(_constants_only, "scalar_tensor", f"s {made}", fresh=True)
 
     add(_linear, "linear", "input weight bias", fresh=True)
     add(_product("self", "other"), "matmul", "self other", fresh=True)
@@ -439,19 +429,20 @@ def _table() -> dict[str, AtenRule]:
         fresh=True,
     )
 
-    add(_reshaped, "view _unsafe_view", "self size", sizes="size")
-    add(_reshaped, "reshape", "self shape", sizes="shape")
+    add(_reshaped, "view _unsafe_view", "self size")
+    add(_reshaped, "reshape", "self shape")
+    add(_reshaped, "reshape_as view_as", "self other", lends="other")
     add(_reshaped, "flatten.using_ints", "self start_dim end_dim")
-    add(_reshaped, "unflatten.int", "self dim sizes", sizes="sizes")
+    add(_reshaped, "unflatten.int", "self dim sizes")
     add(_permuted, "permute", "self dims")
     add(_exchanged("dim0", "dim1"), "transpose.int", "self dim0 dim1")
     add(_exchanged("axis0", "axis1"), "swapaxes", "self axis0 axis1")
     add(_matrix_turned, "t numpy_T", "self")
     add(_unsqueezed, "unsqueeze", "self dim")
     add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
-    add(_expanded, "expand", "self size implicit", sizes="size", overlaps=True)
-    add(_expanded, "expand_as", "self other", overlaps=True)
-    add(_repeated, "repeat", "self repeats", sizes="repeats")
+    add(_expanded, "expand", "self size implicit", overlaps=True)
+    add(_expanded, "expand_as", "self other", overlaps=True, lends="other")
+    add(_repeated, "repeat", "self repeats")
     add(_concatenated, "cat", "tensors dim", fresh=True)
     add(_stacked, "stack", "tensors dim", fresh=True)
     add(_parts, "split.Tensor", "self split_size dim")
@@ -459,12 +450,12 @@ def _table() -> dict[str, AtenRule]:
     add(_parts, "chunk", "self chunks dim")
     add(_unbound, "unbind.int", "self dim")
     add(_selected, "select.int", "self dim index")
-    add(_sliced, "slice.Tensor", "self dim start end step", sizes="start end")
+    add(_sliced, "slice.Tensor", "self dim start end step")
     add(_padded, "pad", "self pad mode value")
     add(_padded, "constant_pad_nd", "self pad value")
     add(_looked_up, "embedding", "weight indices padding_idx scale_grad_by_freq sparse", fresh=True)
     add(_picked, "index_select", "self dim index", fresh=True)
-    add(_same_in_every_run, "index.Tensor", "self indices")
+    add(_constants_only, "index.Tensor", "self indices")
     add(_shuffled, "pixel_shuffle", "self upscale_factor")
     return rules
 

@@ -1,84 +1,88 @@
-"""What is known of one tensor in a graph: the abstract domain of the proof.
+"""What is known of one tensor in a graph, at one batch size B: the abstract domain of the proof.
 
-The invariant, for a tensor that is DATA and has a batch axis: its extent there is outer · B · inner, for the batch
-size B, and the entries whose index on that axis is (o · B + b) · inner + i, over all o and i and all indices on the
-other axes, are the same function of input row b for every b and every B. A tensor without a batch axis is the same in
-every run. Nothing else may flow into an output: not the batch size (EXTENT), not a row's number (POSITION).
+The invariant, for a tensor made of rows: its extent on the batch axis is outer · B · inner, and the entries whose index
+there is (o · B + b) · inner + i, over all o and i and all indices on the other axes, are the same function of input
+row b for every position b. A tensor without a batch axis is a constant: it is the same in every run with this batch
+size. All shapes, and the entries of constants, are what the runtime was seen to compute; none is inferred here.
 """
 
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from .extents import BATCH_SYMBOL, ONE, Extent
+import numpy as np
+import numpy.typing as npt
 
 #: The reason why rows may not be cast from floats to integers.
-UNDEFINED = "it casts to integers, and what becomes of numbers out of range may depend on the row's position"
+UNDEFINED = "it casts to integers, and the result for numbers out of range may depend on the row's position"
 
-Known = tuple[Extent | float, ...]
+Shape = tuple[int, ...]
 
 
 class Unproved(Exception):  # noqa: N818 (it is a verdict, not a malfunction)
     """The invariant could not be shown for a value; the text says why."""
 
 
-class Kind(Enum):
-    DATA = "data"
-    EXTENT = "the batch size"
-    """Integers computed from the batch size; they may only become the target of a reshaping operator."""
-    POSITION = "the row's position"
-    """Integers scale · b + offset, low ≤ offset ≤ high; they may only pick a row's own entries."""
+class Contradiction(Unproved):
+    """A rule expected another shape than the runtime was seen to give: rule and runtime disagree about an operator."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """One tensor: its shape, where the batch lies in it, and its entries if they are known integers or floats."""
+    """One tensor: its shape, where the rows lie in it, and, of a constant, its entries if they were looked at."""
 
-    shape: tuple[Extent, ...]
+    shape: Shape
     axis: int | None = None
-    """The batch axis; None for a tensor that is the same in every run."""
-    outer: Extent = ONE
-    """What runs slower than b on the batch axis."""
-    kind: Kind = Kind.DATA
-    known: Known | None = None
-    """The entries in C order."""
-    offsets: tuple[int, int, int] = (0, 0, 0)
-    """Of a POSITION: scale, low, high."""
-
-    def __post_init__(self) -> None:
-        sized = [axis for axis, extent in enumerate(self.shape) if extent.of_batch]
-        if sized != ([] if self.axis is None else [self.axis]):
-            raise Unproved(f"the batch size appears in a shape, [{self}], where no row lies")
-        if self.axis is not None and (
-            self.shape[self.axis].symbols.count(BATCH_SYMBOL) != 1 or self.shape[self.axis].over(self.outer) is None
-        ):
-            raise Unproved(f"rows do not lie whole on one axis of [{self}]")
-        if self.kind is Kind.DATA and any(isinstance(entry, Extent) and entry.of_batch for entry in self.known or ()):
-            object.__setattr__(self, "kind", Kind.EXTENT)
+    """The batch axis; None for a constant."""
+    outer: int = 1
+    """The number of blocks on the batch axis, each of which holds all rows."""
+    entries: npt.NDArray[Any] | None = None
+    double: bool = False
+    """A constant in double precision."""
 
     @property
     def rank(self) -> int:
         return len(self.shape)
 
-    def without_entries(self) -> "Value":
-        return replace(self, known=None)
-
     def __str__(self) -> str:
         return ", ".join(map(str, self.shape))
 
 
-def constant(shape: tuple[int, ...], known: Known | None = None) -> Value:
-    """A tensor that is the same in every run."""
-    return Value(tuple(map(Extent, shape)), known=known)
+@dataclass(frozen=True)
+class Results:
+    """What the runtime was seen to make of one operator's operands."""
+
+    shapes: Sequence[Shape | None]
+    """Of all results; None for one without a name."""
+    batch: int
+
+    def shape(self, number: int = 0) -> Shape:
+        found = self.shapes[number]
+        if found is None:
+            raise Unproved(f"output {number} has no name")
+        return found
+
+    def result(self, axis: int | None, outer: int = 1, number: int = 0) -> Value:
+        """A result with the shape that was seen, and its rows on the given axis."""
+        shape = self.shape(number)
+        if axis is None or axis >= len(shape) or shape[axis] % (outer * self.batch):
+            raise Contradiction(f"the rows do not lie on axis {axis} of {list(shape)}, as the rule expects")
+        return Value(shape, axis, outer)
+
+    def checked(self, value: Value, number: int = 0) -> Value:
+        """The value, if it has the shape that was seen."""
+        if value.shape != self.shape(number):
+            raise Contradiction(f"its result is {list(self.shape(number))}, and not [{value}], as the rule expects")
+        return value
 
 
 def integers(value: Value | None, what: str) -> tuple[int, ...]:
-    """The entries of a tensor that must be known integers; what an axis or a permutation has to be."""
-    if value is None or value.known is None:
-        raise Unproved(f"{what} is not a constant")
-    found = [entry.number if isinstance(entry, Extent) else None for entry in value.known]
-    if any(number is None for number in found):
-        raise Unproved(f"{what} is not a constant of integers")
-    return tuple(number for number in found if number is not None)
+    """The entries of a tensor that must be a known list of integers, or a single one: axes, pads, repeats."""
+    if value is None or value.axis is not None or value.entries is None or value.entries.dtype.kind not in "iub":
+        raise Unproved(f"{what} is not a known constant of integers")
+    if value.rank > 1:
+        raise Unproved(f"{what} is not a list")
+    return tuple(int(entry) for entry in value.entries.ravel())
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -86,3 +90,25 @@ def axis_of(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise Unproved(f"there is no axis {axis} among {rank}")
     return axis % rank
+
+
+def axes_of(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front; there must be one at least, and each but once."""
+    found = tuple(axis_of(axis, rank) for axis in axes)
+    if not found or len(set(found)) != len(found):
+        raise Unproved("its axes are missing, or one is named twice")
+    return found
+
+
+def alike(value: Value, axis: int, outer: int, batch: int) -> bool:
+    """Whether a constant is the same for every row, where rows lie on this axis: extent 1, or equal entries."""
+    extent = value.shape[axis]
+    if extent == 1:
+        return True
+    if value.entries is None or extent % (outer * batch):
+        return False
+    before, after = value.shape[:axis], value.shape[axis + 1 :]
+    rows = value.entries.reshape(*before, outer, batch, extent // (outer * batch), *after)
+    rows = np.moveaxis(rows, len(before) + 1, 0)
+    first = rows[0].tobytes()
+    return all(row.tobytes() == first for row in rows[1:])

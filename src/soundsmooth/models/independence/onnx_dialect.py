@@ -1,0 +1,129 @@
+"""The dialect: which nodes the rules speak of. Everything else is not proved.
+
+A runtime does something with every node that it does not refuse, also with those that no exporter writes: a flag of 2,
+an axis named twice, a list of another length. The rules say what an operator does with rows for the values listed here,
+where ONNX defines it and onnxruntime was seen to agree; they say nothing of the rest.
+"""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from ..onnx_schema import misfit
+from .onnx_node import Attribute, Form, Node, Rule
+from .values import Unproved, Value
+
+if TYPE_CHECKING:
+    import onnx
+
+#: TensorProto's number types: float, the integers, bool, float16, double, bfloat16.
+NUMBERS = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16})
+DOUBLE = 11
+#: Window sizes, pads and the like are below this.
+MOST = 1 << 20
+
+
+def check(node: Node, rule: Rule, proto: "onnx.NodeProto") -> None:
+    """Unproved unless the node is in the dialect of its rule."""
+    if node.opset < rule.since:
+        raise Unproved(f"opset {node.opset} has no such operator, or another one")
+    problem = misfit(proto, node.opset) if rule.operands is None else _miscounted(node, *rule.operands)
+    if problem is not None:
+        raise Unproved(problem)
+    if rule.outputs is not None and len(node.shapes) > rule.outputs:
+        raise Unproved(f"it has {len(node.shapes)} outputs; the rule is for {rule.outputs}")
+    fixed = node.inputs[len(node.inputs) if rule.constants is None else rule.constants :]
+    if any(value is not None and value.axis is not None for value in fixed):
+        raise Unproved("a parameter (weights, bias, axes, sizes …) is computed from the batch")
+    if any(map(_is_double, node.all())):
+        raise Unproved("it computes in double precision, where kernels were seen to let neighbours change last digits")
+    for name, value in node.attributes.items():
+        form = rule.attributes.get(name)
+        if form is None:
+            raise Unproved(f"its attribute {name} is not understood")
+        if not form.fits(value, node):
+            raise Unproved(f"its attribute {name} is {_shown(value)}; the rule is for {form.text}")
+
+
+def _is_double(value: Value) -> bool:
+    """A constant in double precision. Rows never are: nothing else could make them so."""
+    return value.axis is None and value.double
+
+
+def _miscounted(node: Node, least: int, most: int) -> str | None:
+    """Of an operator without a schema: the number of operands; the first `least` are there."""
+    there = [value is not None for value in node.inputs]
+    if not least <= len(there) <= most or not all(there[:least]):
+        return f"it has {sum(there)} operands; the rule is for {least} to {most}"
+    return None
+
+
+def _shown(value: Attribute) -> str:
+    return "a tensor" if value is None else str(list(value) if isinstance(value, tuple) else value)[:60]
+
+
+# Forms of attributes. ---------------------------------------------------------------------------------------------
+
+
+def _integers(text: str, length: Callable[[Node], int], least: int) -> Form:
+    """A list with as many integers as the rank asks for."""
+
+    def fits(value: Attribute, node: Node) -> bool:
+        listed = isinstance(value, tuple) and len(value) == length(node)
+        return listed and all(isinstance(entry, int) and least <= entry < MOST for entry in value)  # type: ignore[union-attr]
+
+    return Form(text, fits)
+
+
+def _integer(text: str, *allowed: int) -> Form:
+    return Form(text, lambda value, _: isinstance(value, int) and value in allowed)
+
+
+def _word(*allowed: str) -> Form:
+    return Form(" or ".join(word or "(empty)" for word in allowed), lambda value, _: value in allowed)
+
+
+def _rank(node: Node) -> int:
+    return node.input(0).rank
+
+
+def _is_axis(value: Attribute, node: Node) -> bool:
+    return isinstance(value, int) and -_rank(node) <= value < _rank(node)
+
+
+def _are_axes(value: Attribute, node: Node) -> bool:
+    return isinstance(value, tuple) and len(value) > 0 and all(_is_axis(axis, node) for axis in value)
+
+
+FLAG = _integer("0 or 1", 0, 1)
+OFF = _integer("0", 0)
+ONE = _integer("1", 1)
+NUMBER = Form("a finite number", lambda value, _: isinstance(value, float) and isfinite(value))
+NUMBERS_LISTED = Form(
+    "finite numbers", lambda value, _: isinstance(value, tuple) and all(isfinite(number) for number in value)
+)
+COUNT = Form(f"1 to {MOST - 1}", lambda value, _: isinstance(value, int) and 1 <= value < MOST)
+TYPE = Form("a type of numbers, not double", lambda value, _: isinstance(value, int) and value in NUMBERS - {DOUBLE})
+TEXT = Form("a string", lambda value, _: isinstance(value, str))
+AXIS = Form("an axis of the first operand", _is_axis)
+CUT = Form(
+    "an axis of the first operand, or its rank", lambda value, node: _is_axis(value, node) or value == _rank(node)
+)
+AXES = Form("axes of the first operand", _are_axes)
+NEW_AXES = Form(
+    "axes of the result",
+    lambda value, node: isinstance(value, tuple) and all(isinstance(axis, int) for axis in value),
+)
+SIZES = _integers("a positive integer for each axis from 2 on", lambda node: _rank(node) - 2, 1)
+PADS = _integers("two integers ≥ 0 for each axis from 2 on", lambda node: 2 * (_rank(node) - 2), 0)
+ALL_PADS = _integers("two integers for each axis", lambda node: 2 * _rank(node), 1 - MOST)
+PERMUTATION = Form(
+    "a permutation of the axes",
+    lambda value, node: isinstance(value, tuple) and sorted(value) == list(range(_rank(node))),
+)
+LISTED = Form("integers", lambda value, _: isinstance(value, tuple) and all(isinstance(entry, int) for entry in value))
+PARTS = _integers("a length for each output", lambda node: len(node.shapes), 1)
+PADDING = _word("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+EDGES = _word("constant", "reflect", "edge")
+GELU = _word("none", "tanh")
+ACTIVATION = _word("", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish", "Elu", "Gelu")

@@ -1,0 +1,169 @@
+"""The second witness: the graph that votes is run, and what the argument claims is compared with what comes out.
+
+It is a test beside the argument, and proves nothing by itself: a graph may behave on a few small batches. It is there
+because the argument's rules are our own words for what operators do, and a mistake in one of them would go unnoticed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .values import Shape, Unproved, Value
+
+Array = npt.NDArray[Any]
+#: The size of most batches; and sizes for one more batch: the first that is no other extent in the graph.
+ROWS, OTHERS = 3, (5, 7, 11, 13)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph that is to be watched."""
+
+    values: Callable[[Array], Mapping[str, Array]]
+    """Every value that the graph computes on its way, by name, for a batch; a ValueError if it does not take it."""
+    votes: Callable[[Array], Array]
+    """The output of the graph as it votes, which nobody watches."""
+    claims: Callable[[int, Mapping[str, Array]], Mapping[str, Value]]
+    """What the argument claims of these values at a batch size; Unproved if it has no proof there."""
+    output: str
+
+
+def disagreement(subject: Subject, shape: Shape, batch: int, fixed: bool) -> None:
+    """Unproved if a value was seen to differ from what is claimed of it, or if there is no proof at a batch size.
+
+    Where other rows are replaced, by NaN and infinities too, a row's own entries stay the same, bit by bit, in every
+    value; at other positions and in batches of another size they are the same up to rounding. Constants never change.
+    Integers are compared exactly. `fixed` if the graph takes batches of one size only.
+    """
+    for found in _findings(subject, shape, batch, fixed):
+        if found is not None:
+            raise Unproved(f"the witness disagrees: {found}")
+
+
+def _findings(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Iterator[str | None]:
+    rng = np.random.default_rng(0)
+    rows = batch if fixed else ROWS
+    first = _rows(rng, rows, shape)
+    base = _Run(subject, first)
+    yield base.voted_alike()
+    for number, kept in enumerate(_halves(rows)):
+        other = np.where(kept.reshape(-1, *[1] * len(shape)), first, _strange(rng, number, first.shape))
+        run = _Run(subject, other)
+        yield run.same_rows(base, np.flatnonzero(kept), np.flatnonzero(kept), exact=True)
+        yield run.voted_alike() if number < 2 else None
+    turned = np.roll(np.arange(rows), 1)
+    yield _Run(subject, first[turned]).same_rows(base, np.arange(rows), turned, exact=False)
+    yield base.again(subject)
+    if fixed:
+        return
+    for size in (1, _unusual(base)):
+        drawn = np.arange(size) % rows
+        run = _Run(subject, first[drawn])
+        yield run.same_rows(base, np.arange(size), drawn, exact=False)
+        yield run.voted_alike()
+
+
+def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.float32]:
+    """Noisy images: of small, of ordinary and of large noise in turn."""
+    noise = rng.standard_normal((rows, *shape)) * np.resize([0.25, 1.0, 30.0], rows).reshape(-1, *[1] * len(shape))
+    return np.asarray(0.5 + noise, np.float32)
+
+
+def _strange(rng: np.random.Generator, number: int, shape: Shape) -> Array:
+    """What rows are replaced by: other noise, NaN, infinite and huge numbers, numbers too small to be normal."""
+    noise = rng.standard_normal(shape)
+    choices = (
+        noise * 100,
+        np.full(shape, np.nan),
+        np.where(noise > 1, np.inf, np.where(noise < -1, -np.inf, noise * 1e30)),
+        noise * 1e-40,
+    )
+    with np.errstate(all="ignore"):
+        return np.asarray(choices[number % len(choices)], np.float32)
+
+
+def _halves(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
+    """Which rows are kept: of any two, each is kept once while the other is replaced. Many rows: halves at random."""
+    if rows > 2 * max(OTHERS):
+        half = np.random.default_rng(1).permutation(rows) < rows // 2
+        yield from (half, ~half)
+        return
+    for bit in range((rows - 1).bit_length()):
+        chosen = (np.arange(rows) >> bit & 1).astype(bool)
+        yield from (chosen, ~chosen)
+
+
+def _unusual(base: "_Run") -> int:
+    extents = {extent for value in base.values.values() for extent in value.shape}
+    return next((size for size in OTHERS if size not in extents), OTHERS[-1])
+
+
+class _Run:
+    """One batch: what came out, and what is claimed of it."""
+
+    def __init__(self, subject: Subject, batch: Array) -> None:
+        self._subject, self._batch = subject, batch
+        self.values = subject.values(batch)
+        self.claims = subject.claims(len(batch), self.values)
+
+    def voted_alike(self) -> str | None:
+        """The graph that nobody watches gives the same output, bit by bit."""
+        voted, watched = self._subject.votes(self._batch), self.values[self._subject.output]
+        return None if _same_bits(voted, watched) else "the graph gives another output while it is watched"
+
+    def again(self, subject: Subject) -> str | None:
+        """The same batch gives the same values, bit by bit, after others have been in between: there is no state."""
+        every = np.arange(len(self._batch))
+        run = _Run(subject, self._batch)
+        return run.same_rows(self, every, every, exact=True) or run.voted_alike()
+
+    def same_rows(self, other: "_Run", here: Array, there: Array, exact: bool) -> str | None:
+        """The rows `here` of every value are the rows `there` of another run; constants are the same if `exact`."""
+        for name, claim in self.claims.items():
+            like = other.claims.get(name)
+            if like is None:  # no claim is made, and none is needed for the output
+                continue
+            if (claim.axis is None) != (like.axis is None):
+                return f"{name!r} is made of rows at one batch size and not at another"
+            if claim.axis is None:
+                if exact and not _same_bits(self.values[name], other.values[name]):
+                    return f"{name!r} is claimed to be a constant, and changed with the batch"
+                continue
+            mine = _by_row(self.values[name], claim, len(self._batch))[here]
+            theirs = _by_row(other.values[name], like, len(other._batch))[there]
+            if not (_same_bits(mine, theirs) if exact else _close(mine, theirs)):
+                seen = "other rows" if exact else "its position or the batch size"
+                return f"{name!r} is claimed to be made of rows, and a row of it was seen to depend on {seen}"
+        return None
+
+
+def _by_row(value: Array, claim: Value, rows: int) -> Array:
+    """The entries of each row."""
+    assert claim.axis is not None
+    if value.shape != claim.shape:
+        raise Unproved(f"a value has shape {list(value.shape)}, and not [{claim}]")
+    before, after = value.shape[: claim.axis], value.shape[claim.axis + 1 :]
+    split = value.reshape(*before, claim.outer, rows, -1, *after)
+    return np.moveaxis(split, len(before) + 1, 0).reshape(rows, -1)
+
+
+def _same_bits(one: Array, other: Array) -> bool:
+    alike = one.shape == other.shape and one.dtype == other.dtype
+    return alike and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+
+
+def _close(one: Array, other: Array) -> bool:
+    """Equal up to rounding, relative to the largest number; integers exactly, NaN and infinities at the same places."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.dtype.kind != "f":
+        return np.array_equal(one, other)
+    finite = np.isfinite(one)
+    if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(other[finite]).all():
+        return False
+    scale = np.abs(one[finite]).max(initial=0.0).astype(np.float64)
+    tolerance = 4 * float(np.sqrt(np.finfo(one.dtype).eps)) * scale
+    return bool((np.abs(one[finite].astype(np.float64) - other[finite]) <= tolerance).all())
