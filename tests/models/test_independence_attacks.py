@@ -23,7 +23,7 @@ SHAPE = (3,)
 node = helper.make_node
 
 
-def graph(nodes: Sequence[NodeProto], shape: tuple[int, ...] = SHAPE) -> ModelProto:
+def graph(nodes: Sequence[NodeProto], shape: tuple[int, ...] = SHAPE, opset: int = 18) -> ModelProto:
     """From `x` to `y`; `one` is the list [1], computed as the batch size over itself, and small integers have names."""
     ones = [node("Shape", ["x"], ["rows"], start=0, end=1), node("Div", ["rows", "rows"], ["one"])]
     constants = [numpy_helper.from_array(np.array([number]), f"n{number}") for number in range(9)]
@@ -35,7 +35,7 @@ def graph(nodes: Sequence[NodeProto], shape: tuple[int, ...] = SHAPE) -> ModelPr
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         constants,
     )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 def mean_along(axis: str) -> list[NodeProto]:
@@ -158,7 +158,35 @@ def dead_training() -> ModelProto:
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
+def dead_training_on_mixed_rows() -> ModelProto:
+    """The same on something that is not proved itself, which nobody reads either."""
+    made = dead_training()
+    made.graph.node.insert(0, node("Softmax", ["x"], ["mixed"], axis=0))
+    made.graph.node[1].input[0] = "mixed"
+    return made
+
+
+def uninitialised_cast() -> ModelProto:
+    """A cast with a flag of 2 writes nothing: a "constant" made of whatever lay in memory."""
+    nodes = [
+        node("Shape", ["x"], ["sizes"]),
+        node("ConstantOfShape", ["sizes"], ["zeros"]),
+        node("Cast", ["zeros"], ["half"], to=TensorProto.FLOAT16, saturate=2),
+        node("Cast", ["half"], ["junk"], to=TensorProto.FLOAT),
+        node("Add", ["x", "junk"], ["y"]),
+    ]
+    return graph(nodes, opset=19)
+
+
 ATTACKS["dead_training"] = (dead_training, SHAPE)
+ATTACKS["dead_training_on_mixed_rows"] = (dead_training_on_mixed_rows, SHAPE)
+
+
+def test_a_cast_that_writes_nothing_is_refused() -> None:
+    """Not shown by a run: memory may happen to hold the same twice."""
+    report = prove_graph(uninitialised_cast())
+    assert not report.proved
+    assert "saturate is 2" in report.reason
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -84,25 +84,27 @@ class OnnxGraph:
             double = name in self._doubles if entries is None else entries.dtype == np.float64
             found[name] = Value(seen.shape(name), entries=entries, double=bool(double))
         for proto, rule in zip(self.proto.graph.node, self.rules, strict=True):
-            if any(name and name not in self.constants for name in proto.output):
-                results = self._results(proto, rule, found, batch, seen)
-                found.update((name, value) for name, value in zip(proto.output, results, strict=True) if name)
+            results = self._results(proto, rule, found, batch, seen)
+            new = zip(proto.output, results, strict=True)
+            found.update((name, value) for name, value in new if name and name not in self.constants)
         return found
 
     def _results(
         self, proto: "onnx.NodeProto", rule: Rule, found: Mapping[str, Found], batch: int, seen: Seen
     ) -> Sequence[Found]:
-        """What is known of the outputs of a node that sees rows."""
-        operands = [found[name] if name else None for name in proto.input]
-        broken = next((operand for operand in operands if isinstance(operand, Unproved)), None)
-        if broken is not None:
-            return [broken] * len(proto.output)
+        """What is known of the outputs of a node."""
+        broken = next((each for name in proto.input if isinstance(each := found.get(name), Unproved)), None)
         try:
             shapes = [seen.shape(name) if name else None for name in proto.output]
-            node = Node(shapes, batch, proto.op_type, self.opset, _attributes(proto), operands)  # type: ignore[arg-type]
+            operands = [_operand(found[name], seen.shape(name)) if name else None for name in proto.input]
+            node = Node(shapes, batch, proto.op_type, self.opset, _attributes(proto), operands)
             check(node, rule, proto)
         except Unproved as reason:
             raise Unproved(f"{_called(proto)}: {reason}") from None
+        if broken is not None:
+            return [broken] * len(proto.output)
+        if self.constants.issuperset(proto.output):
+            return [found.get(name, Unproved("")) for name in proto.output]
         try:
             results = _apply(rule, node)
         except Unproved as reason:
@@ -122,10 +124,17 @@ class OnnxGraph:
             raise Unproved(f"the output {self.output!r} is [{value}], not one row for each row of the input")
 
 
+def _operand(found: Found, shape: Shape) -> Value:
+    """An operand as the dialect sees it: what is not proved counts as rows, wherever they lie."""
+    return Value(shape, 0) if isinstance(found, Unproved) else found
+
+
 def _apply(rule: Rule, node: Node) -> Sequence[Value | None]:
     """The rule's word on a node in its dialect. With one row there is nothing to mix: any node will do."""
     if all(value.axis is None for value in node.all()):
         raise Unproved("it works on constants alone")
+    if any(value.double for value in node.all()):  # then no rows are: only a cast could make them so
+        raise Unproved("it computes in double precision, where neighbours were seen to change the last digits of a row")
     if node.batch == 1:
         return [None if shape is None else Value(shape, 0 if shape else None) for shape in node.shapes]
     if any(0 in value.shape for value in node.all()) or any(0 in (shape or ()) for shape in node.shapes):

@@ -21,6 +21,7 @@ from .onnx_dialect import (
     EDGES,
     FLAG,
     GELU,
+    INTEGER,
     LISTED,
     NEW_AXES,
     NUMBER,
@@ -31,6 +32,7 @@ from .onnx_dialect import (
     PARTS,
     PERMUTATION,
     SIZES,
+    TENSOR,
     TEXT,
     TYPE,
 )
@@ -382,7 +384,9 @@ RULES: dict[str, Rule] = {
     "Pad": rule(_pad, constants=1, pads=ALL_PADS, mode=EDGES, value=NUMBER),
     "Expand": rule(_expand, constants=1, since=8),
     "Tile": rule(_tile, constants=1),
-    **_each("Shape Size", rule(_constants_only)),  # of rows too: no shape depends on data
-    **_each("Constant ConstantOfShape Range EyeLike NonZero OneHot ScatterND", rule(_constants_only)),
+    "Shape": rule(_constants_only, start=INTEGER, end=INTEGER),  # of rows too: no shape depends on data
+    "ConstantOfShape": rule(_constants_only, since=9, value=TENSOR),
+    "Constant": rule(_constants_only, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER),
+    **_each("Range Size NonZero ScatterND", rule(_constants_only)),
     **_each("Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh", rule(_constants_only)),
 }
