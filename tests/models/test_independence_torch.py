@@ -54,6 +54,34 @@ class Averaging(nn.Module):
         return (x - self.mean).flatten(1)
 
 
+def trains_on_fresh_statistics(x: Tensor) -> Tensor:
+    """Nobody reads the normalised rows; the mean over the batch is written into a tensor that is read."""
+    mean, var = x.new_zeros(2), x.new_ones(2)
+    functional.batch_norm(x, mean, var, training=True, momentum=1.0)
+    return (x - mean[:, None, None]).flatten(1)
+
+
+def normalises_instances_into_statistics(x: Tensor) -> Tensor:
+    mean, var = x.new_zeros(2), x.new_ones(2)
+    functional.instance_norm(x, mean, var, use_input_stats=True, momentum=1.0)
+    return (x - mean[:, None, None]).flatten(1)
+
+
+class Restoring(nn.Module):
+    """The statistics are put back afterwards, so that no comparison of weights sees that they changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.var = nn.Buffer(torch.zeros(2)), nn.Buffer(torch.full((2,), 2.0))
+        self.back = nn.Buffer(torch.tensor([-1.0, 1.0])[:, None].repeat(1, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        functional.batch_norm(x, self.mean, self.var, training=True, momentum=1.0)
+        y = (x - self.mean[:, None, None]).flatten(1)
+        functional.batch_norm(self.back, self.mean, self.var, training=True, momentum=1.0)
+        return y
+
+
 def training(module: nn.Module) -> nn.Module:
     return module.train()
 
@@ -163,6 +191,8 @@ class WithCode(nn.Module):
 
 
 FLAT: dict[str, Callable[[Tensor], Tensor]] = {
+    "trains_on_fresh_statistics": trains_on_fresh_statistics,
+    "normalises_instances_into_statistics": normalises_instances_into_statistics,
     "mean_over_all_axes": lambda x: (x - x.mean((0, 1, 2, 3))).flatten(1),
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
     "mean_over_rows": lambda x: (x - x.mean(0)).flatten(1),
@@ -236,6 +266,7 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "counting": Counting,
+    "restoring": Restoring,
     "averaging": Averaging,
     "tensor_with_code": WithCode,
     "batch_norm_training": lambda: training(nn.Sequential(nn.BatchNorm2d(2), nn.Flatten())),

@@ -49,10 +49,6 @@ class Call(Results):
             raise Unproved("it works along all axes, so rows see each other")
         return self.integers(name)
 
-    def only(self, name: str, *allowed: object) -> None:
-        if not any(self.arguments[name] is one or self.arguments[name] == one for one in allowed):
-            raise Unproved(f"its argument {name} is {self.arguments[name]}")
-
 
 def _tensors(value: Any) -> list[Value]:
     if isinstance(value, list | tuple):

@@ -49,8 +49,19 @@ def check_rules(graph: "fx.Graph") -> None:
     if output(graph) is None:
         raise Unproved("there is no output")
     for node in graph.nodes:
-        if node.op == "call_function":
-            _rule(node)
+        rule = _rule(node) if node.op == "call_function" else None
+        if rule is not None:
+            _check_arguments(node, rule)
+
+
+def _check_arguments(node: "fx.Node", rule: AtenRule) -> None:
+    """Unproved if a call does more than compute its result, whether or not anybody reads that."""
+    given = _given(node, rule)
+    defaults = {one.name: one.default_value for one in node.target._schema.arguments}  # type: ignore[union-attr]
+    for name, wanted in rule.only.items():
+        found = given.get(name, defaults[name])
+        if found is not wanted and (wanted is None or found != wanted or type(found) is not type(wanted)):
+            raise Unproved(f"{node.target} {node.name!r}: its argument {name} is {found}; the rule is for {wanted}")
 
 
 def output(graph: "fx.Graph") -> "fx.Node | None":

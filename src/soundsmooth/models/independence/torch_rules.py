@@ -3,8 +3,8 @@
 Each operator is listed with the names of its arguments; if a version of torch has others, the call is not proved.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from . import flow
 from .torch_call import Call
@@ -23,6 +23,9 @@ class AtenRule:
     """The result may be a view in which several entries, perhaps of different rows, are one place in memory."""
     lends: str | None = None
     """The argument that gives its shape, type or device, and none of its entries."""
+    only: Mapping[str, object] = field(default_factory=dict)
+    """What arguments must be, wherever the call stands: otherwise it draws at random, or writes over its statistics,
+    which its schema does not say."""
 
 
 # One entry of each operand makes one entry of the result.
@@ -44,7 +47,6 @@ def _retyped(call: Call) -> Value:
 
 
 def _dropout(call: Call) -> Value:
-    call.only("train", False)
     return call.checked(flow.elementwise(call.tensors(), call.batch))
 
 
@@ -85,8 +87,6 @@ def _convolution(call: Call) -> Value:
 
 def _attention(call: Call) -> Value:
     """softmax(q kᵀ + mask) v over the last two axes; the first ones are broadcast."""
-    call.only("dropout_p", 0.0)
-    call.only("enable_gqa", False)
     query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
     scores = flow.product_of_matrices(query, _turned(key), call.batch)
     if call.arguments["attn_mask"] is not None:
@@ -155,7 +155,6 @@ def _half(call: Call) -> Value:
 
 
 def _batch_norm(call: Call) -> Value:
-    call.only("training", False)
     if call.arguments["running_mean"] is None or call.arguments["running_var"] is None:
         raise Unproved("it normalises by the batch's own mean and variance")
     call.parameters("weight", "bias", "running_mean", "running_var")
@@ -175,9 +174,6 @@ def _group_norm(call: Call) -> Value:
 
 
 def _instance_norm(call: Call) -> Value:
-    call.only("use_input_stats", True)
-    call.only("running_mean", None)
-    call.only("running_var", None)
     return _group_norm(call)
 
 
@@ -312,8 +308,9 @@ def _table() -> dict[str, AtenRule]:
         fresh: bool = False,
         overlaps: bool = False,
         lends: str | None = None,
+        only: Mapping[str, object] | None = None,
     ) -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends)
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, only or {})
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -358,8 +355,8 @@ def _table() -> dict[str, AtenRule]:
         "self dtype layout device pin_memory non_blocking copy memory_format",
     )
     add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format")
-    add(_dropout, "dropout feature_dropout", "input p train")
-    add(_dropout, "dropout_", "self p train")
+    add(_dropout, "dropout feature_dropout", "input p train", only={"train": False})
+    add(_dropout, "dropout_", "self p train", only={"train": False})
 
     made = "dtype layout device pin_memory"
     add(_constants_only, "zeros ones", f"size {made}", fresh=True)
@@ -388,6 +385,7 @@ def _table() -> dict[str, AtenRule]:
         "scaled_dot_product_attention",
         "query key value attn_mask dropout_p is_causal scale enable_gqa",
         fresh=True,
+        only={"dropout_p": 0.0, "enable_gqa": False},
     )
     add(_einsum, "einsum", "equation tensors path")
     add(_in_place, "zero_", "self")
@@ -418,6 +416,7 @@ def _table() -> dict[str, AtenRule]:
         "batch_norm",
         "input weight bias running_mean running_var training momentum eps cudnn_enabled",
         fresh=True,
+        only={"training": False},
     )
     add(_layer_norm, "layer_norm", "input normalized_shape weight bias eps cudnn_enable", fresh=True)
     add(_layer_norm, "rms_norm", "input normalized_shape weight eps", fresh=True)
@@ -427,6 +426,7 @@ def _table() -> dict[str, AtenRule]:
         "instance_norm",
         "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
         fresh=True,
+        only={"use_input_stats": True, "running_mean": None, "running_var": None},
     )
 
     add(_reshaped, "view _unsafe_view", "self size")
