@@ -1,0 +1,156 @@
+"""From a grown graph to a file: which nodes stay, how constants are written, and what a file may hold beside a plain
+graph (functions, subgraphs, names given twice, constants that are inputs)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from growth import Growth
+from known import Known
+from onnx import helper, numpy_helper
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A finished graph."""
+
+    model: bytes
+    batch: int
+    mixes: bool
+    """Whether the output of one row was seen to change with another."""
+    optimize: bool
+    """Whether the optimizer should see it before the inspector does."""
+    operators: tuple[str, ...] = ()
+
+
+def framed(growth: Growth, output: Known) -> Graph:
+    """The file for one output of a grown graph."""
+    outputs = [output]
+    if growth.draw.random() < 0.08:
+        outputs += [known for known in growth.draw.sample(growth.pool, 1) if known.depth and known is not output]
+    nodes = _needed(growth, {known.name for known in outputs})
+    nodes, constants = _constants(growth, nodes)
+    model = _model(growth, nodes, constants, outputs)
+    if growth.draw.random() < 0.06:
+        growth.draw.choice(ODDITIES)(growth, model)
+    operators = tuple(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in model.graph.node)
+    optimize = growth.draw.random() < 0.15
+    return Graph(model.SerializeToString(), growth.batch, output.rows != 0, optimize, operators)
+
+
+def _needed(growth: Growth, wanted: set[str]) -> list[onnx.NodeProto]:
+    """The nodes that the outputs are computed from; sometimes all."""
+    if growth.draw.random() < 0.08:
+        return list(growth.nodes)
+    found = []
+    for node in reversed(growth.nodes):
+        if wanted & set(node.output):
+            found.append(node)
+            wanted |= set(node.input)
+    return found[::-1]
+
+
+def _constants(growth: Growth, nodes: list[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """Constants as initializers, or as nodes."""
+    used = {name for node in nodes for name in node.input}
+    tensors = [tensor for name, tensor in growth.constants.items() if name in used]
+    chance = growth.draw.choice([0, 0, 0.3])
+    made, kept = [], []
+    for tensor in tensors:
+        if growth.draw.random() < chance:
+            made.append(helper.make_node("Constant", [], [tensor.name], value=tensor))
+        else:
+            kept.append(tensor)
+    return [*made, *nodes], kept
+
+
+def _model(
+    growth: Growth, nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto], outputs: list[Known]
+) -> onnx.ModelProto:
+    """One input; the outputs' shapes are not told, the batch size may be."""
+    first = "batch" if growth.symbolic else growth.batch
+    entry = helper.make_tensor_value_info("x", growth.elem_type, [first, *growth.sizes])
+    results = [
+        helper.make_tensor_value_info(known.name, helper.np_dtype_to_tensor_dtype(known.value.dtype), None)
+        for known in outputs
+    ]
+    return growth._model(helper.make_graph(nodes, "random", [entry], results, constants))
+
+
+# What a file may hold beside a plain graph. -----------------------------------------------------------------------
+
+
+def _function(growth: Growth, model: onnx.ModelProto) -> None:
+    """One node becomes a call of a function: in a domain of its own, or in the place of the operator."""
+    node = growth.draw.choice(model.graph.node)
+    inside = onnx.NodeProto()
+    inside.CopyFrom(node)
+    domain, name = growth.draw.choice([("local", "F"), ("local", node.op_type), ("", node.op_type)])
+    inputs = list(dict.fromkeys(name for name in node.input if name))
+    model.functions.append(
+        helper.make_function(domain, name, inputs, list(node.output), [inside], list(model.opset_import))
+    )
+    node.op_type, node.domain = name, domain
+    del node.input[:], node.attribute[:]
+    node.input.extend(inputs)
+    if domain:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+
+
+def _branch(growth: Growth, model: onnx.ModelProto) -> None:
+    """One node becomes the branch of an If."""
+    node = growth.draw.choice(model.graph.node)
+    inside = onnx.NodeProto()
+    inside.CopyFrom(node)
+    for number, name in enumerate(node.output):
+        inside.output[number] = f"{name}_inside"
+    branch = helper.make_graph([inside], "branch", [], [onnx.ValueInfoProto(name=name) for name in inside.output])
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "always"))
+    node.op_type, node.domain = "If", ""
+    del node.input[:], node.attribute[:]
+    node.input.append("always")
+    node.attribute.extend(helper.make_attribute(key, branch) for key in ("then_branch", "else_branch"))
+
+
+def _twice(growth: Growth, model: onnx.ModelProto) -> None:
+    """One name is given twice."""
+    names = [name for node in model.graph.node for name in node.output if name]
+    names += [tensor.name for tensor in model.graph.initializer]
+    node = growth.draw.choice(model.graph.node)
+    node.output[0] = growth.draw.choice([*names, "x"])
+
+
+def _replaceable(growth: Growth, model: onnx.ModelProto) -> None:
+    """A constant is an input too."""
+    for tensor in list(model.graph.initializer)[:1]:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+
+
+def _disorder(growth: Growth, model: onnx.ModelProto) -> None:
+    """Nodes stand before what they need."""
+    nodes = list(model.graph.node)
+    growth.draw.shuffle(nodes)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _declared(growth: Growth, model: onnx.ModelProto) -> None:
+    """The input's shape is told in another way: no sizes, or not at all."""
+    kind = model.graph.input[0].type.tensor_type
+    if growth.draw.random() < 0.3:
+        kind.ClearField("shape")
+        return
+    for dim in list(kind.shape.dim)[1:]:
+        if growth.draw.random() < 0.5:
+            dim.dim_param = growth.draw.choice(["n", "batch", "m"])
+
+
+def _noted(growth: Growth, model: onnx.ModelProto) -> None:
+    """Shapes of values are written down; wrongly, sometimes."""
+    for known in growth.draw.sample(growth.pool, min(2, len(growth.pool))):
+        shape = [growth.draw.choice([size, "batch", 1, 7]) for size in known.shape]
+        kind = helper.np_dtype_to_tensor_dtype(known.value.dtype)
+        model.graph.value_info.append(helper.make_tensor_value_info(known.name, kind, shape))
+
+
+ODDITIES = (_function, _branch, _twice, _replaceable, _disorder, _declared, _noted)

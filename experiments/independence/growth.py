@@ -1,0 +1,343 @@
+"""A graph that grows node by node, with the real values at hand."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import onnx
+import schemas
+from draws import arguments, spoiled
+from known import Known, Refused
+from onnx import helper, numpy_helper
+from oracle import integers, session
+
+#: Larger values, or of more axes, are dropped.
+MOST_ENTRIES, MOST_AXES = 2000, 7
+#: Integers that computed integers may not go beyond, or a shift of them would wrap round.
+HUGE = 2**40
+INTEGERS = ("tensor(int64)",)
+
+#: How often an operator is drawn, if not once: those that seldom run or seldom lead to a proof.
+WEIGHTS: dict[str, float] = {
+    **dict.fromkeys(("Mod", "Or", "Not", "ArgMin", "ArgMax", "Clip", "MeanVarianceNormalization"), 1.6),
+    **dict.fromkeys(("Dropout", "Gelu", "Range", "ConstantOfShape", "LessOrEqual", "GreaterOrEqual"), 1.4),
+    **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.FusedConv", "Slice", "Trilu", "Expand"), 1.4),
+    **dict.fromkeys(("And", "Xor", "IsInf", "RMSNormalization", "LRN", "GroupNormalization", "Gemm"), 2.4),
+    **dict.fromkeys(("Swish", "com.microsoft.FusedGemm"), 3.5),
+    "com.microsoft.SkipLayerNormalization": 5.0,
+}
+OPSETS = (*range(7, 26), 13, 17, 17, 18, 18, 20, 21)
+
+
+@dataclass
+class Temper:
+    """How a graph is drawn; drawn once for each graph."""
+
+    wild: float
+    """How often a node is spoiled: attributes and operands outside the schema."""
+    hidden: float
+    """How often integers are computed from shapes."""
+    daring: float
+    """How often the axis of the rows is taken where another one could be."""
+    steps: int
+
+
+@dataclass
+class Growth:
+    """A graph that grows."""
+
+    draw: random.Random
+    operators: tuple[tuple[str, str], ...]
+    focus: tuple[tuple[str, str], ...] = ()
+    """Operators that most graphs should have one of."""
+    before: Callable[[bytes], None] = lambda model: None
+    """Called with what the runtime gets next: if the process dies, this has killed it."""
+    pool: list[Known] = field(default_factory=list)
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    constants: dict[str, onnx.TensorProto] = field(default_factory=dict)
+    fixed: list[Known] = field(default_factory=list)
+    """The constants."""
+    odd: list[Known] = field(default_factory=list)
+    """Outputs of nodes that are outside the schema."""
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        draw = self.draw
+        self.theme = self._theme()
+        opsets = [opset for opset in OPSETS if schemas.operator(*self.theme, opset)]
+        self.opset = draw.choice(opsets or OPSETS)
+        self.batch = draw.choice([2, 3, 3, 4, 5])
+        self.symbolic = draw.random() < 0.6
+        self.temper = Temper(
+            draw.choice([0, 0, 0.15, 0.4]),
+            draw.choice([0, 0, 0.4, 0.8]),
+            draw.choice([0.02, 0.05, 0.3]),
+            draw.choice([1, 2, 3, 4, 5, 6, 8]),
+        )
+        self._input()
+
+    def _theme(self) -> tuple[str, str]:
+        """An operator that this graph should have: each gets its share, however late its opset."""
+        if self.focus and self.draw.random() < 0.85:
+            return self.draw.choice(self.focus)
+        return self.draw.choices(self.operators, _weights(self.operators))[0]
+
+    def _input(self) -> None:
+        draw = self.draw
+        rank = draw.choice([1, 1, 2, 2, 3, 3, 3, 4])
+        self.sizes = [draw.choice([1, 2, 2, 3, 4, self.batch]) for _ in range(rank)]
+        self.elem_type = draw.choice([1] * 30 + [11, 7])
+        base = integers(self.batch, self.sizes, self.elem_type, draw.randrange(1 << 30))
+        self.row = draw.randrange(self.batch)
+        moved = base.copy()
+        moved[self.row] += integers(1, self.sizes, self.elem_type, draw.randrange(1 << 30))[0] + 5
+        self.pool.append(Known("x", base, moved, rows=0))
+        if draw.random() < 0.2:
+            sizes = [1 if draw.random() < 0.7 else size for size in self.sizes]
+            self.pool.insert(0, self.constant(integers(1, sizes, self.elem_type, draw.randrange(1 << 30))))
+
+    # Values. ------------------------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+    def constant(self, value: np.ndarray) -> Known:
+        """A new constant; now and then one that is there already: of floats, any of this shape."""
+        value = np.asarray(value, order="C")
+        if self.draw.random() < 0.2:
+            there = [known for known in self.fixed if _exchangeable(known.value, value)]
+            if there:
+                return self.draw.choice(there)
+        name = self.name()
+        self.constants[name] = numpy_helper.from_array(value, name)
+        self.fixed.append(Known(name, value, value, True))
+        return self.fixed[-1]
+
+    def pick(self, types: frozenset[str] | Sequence[str], fits: Callable[[Known], bool] = lambda known: True) -> Known:
+        """A value of one of these types, more often a late one and one with rows; Refused if there is none."""
+        found = [known for known in self.pool if known.type in types and fits(known)]
+        if not found:
+            raise Refused("no operand of this type")
+        late = found[-3:] if self.draw.random() < 0.75 else found
+        apart = [known for known in late if known.rows is not None and known.rows >= 0]
+        return self.draw.choice(apart if apart and self.draw.random() < 0.7 else late)
+
+    def hide(self, wanted: np.ndarray) -> Known:
+        """A constant of integers; or integers from the shape of some value, shifted to be what is wanted."""
+        if self.draw.random() >= self.temper.hidden or max(map(abs, wanted.ravel().tolist()), default=0) > HUGE:
+            return self.constant(wanted)
+        source = self._source()
+        entries = source.value
+        places = np.array([self._place(source) for _ in range(wanted.size)], np.int64).reshape(wanted.shape)
+        picked = self.add("", "Gather", [source, self.constant(places)], {"axis": 0})[0]
+        shift = wanted - entries[places]
+        way, shift = self.draw.choice([("Add", shift), ("Add", shift), ("Sub", -shift)])
+        return self._unchanged(self.add("", way, [picked, self.constant(shift)])[0])
+
+    def _unchanged(self, known: Known) -> Known:
+        """The same integers, through an operator that happens not to change them: who infers shapes may lose sight."""
+        draw = self.draw
+        if draw.random() < 0.6:
+            return known
+        one = np.ones(draw.choice([known.shape, known.shape, ()]), np.int64)
+        ways: list[tuple[str, list[Known]]] = [
+            ("Div", [known, self.constant(one)]),
+            ("Mul", [known, self.constant(one)]),
+            ("Identity", [known]),
+            ("Max", [known, known]),
+            ("Where", [self.constant(one > 0), known, draw.choice([known, self.constant(one)])]),
+        ]
+        operator, operands = draw.choice(ways)
+        found = self.add("", operator, operands)[0]
+        if found.shape != known.shape:
+            raise Refused("it has another shape")
+        return found
+
+    def number(self) -> None:
+        """An extent of the input as a scalar, for operators to work on."""
+        x = next(known for known in self.pool if known.name == "x")
+        place = self.constant(np.array(self.draw.randrange(1, x.rank)))
+        self.add("", "Gather", [self.add("", "Shape", [x])[0], place], {"axis": 0})
+
+    def veil(self) -> None:
+        """The input under a computed shape, which is its own: the runtime cannot know it before it runs."""
+        nodes, pool = len(self.nodes), len(self.pool)
+        x = next(known for known in self.pool if known.name == "x")
+        target = [0 if self.draw.random() < 0.5 else size for size in x.shape]
+        target[0] = self.draw.choice([0, -1])
+        try:
+            self.add("", "Reshape", [x, self._unchanged(self.hide(np.array(target)))])
+        except Refused:
+            del self.nodes[nodes:], self.pool[pool:]
+
+    def _source(self) -> Known:
+        """A list of integers that a shape gives: extents, or a rank; or integers that were computed before."""
+        draw = self.draw
+        if draw.random() < 0.3:
+            lists = [k for k in self.pool if k.type in INTEGERS and k.rank == 1 and k.value.size and k.rows is None]
+            usable = [known for known in lists if max(map(abs, known.value.tolist())) < HUGE]
+            if usable:
+                return draw.choice(usable)
+        odd = self.odd and draw.random() < 0.8
+        known = draw.choice(self.odd if odd else self.pool[-5:])
+        shape = self.add("", "Shape", [known])[0]
+        return shape if known.rank and draw.random() < 0.5 else self.add("", "Shape", [shape])[0]
+
+    def _place(self, source: Known) -> int:
+        """An entry that is no batch size, if there is one."""
+        places = [place for place, size in enumerate(source.value.tolist()) if size != self.batch]
+        return self.draw.choice(places) if places else self.draw.randrange(source.value.size)
+
+    # Nodes. -------------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        domain: str,
+        operator: str,
+        operands: Sequence[Known | None],
+        attributes: dict[str, object] | None = None,
+        outputs: int = 1,
+    ) -> list[Known]:
+        """One more node and its outputs; Refused if it does not run."""
+        names = [known.name if known else "" for known in operands]
+        node = helper.make_node(operator, names, [self.name() for _ in range(outputs)], domain=domain)
+        try:
+            node.attribute.extend(_attribute(key, value) for key, value in (attributes or {}).items())
+        except (TypeError, ValueError) as error:
+            raise Refused(str(error)) from None
+        values = self._run(node, [known for known in operands if known])
+        self.nodes.append(node)
+        depth = 1 + max((known.depth for known in operands if known), default=0)
+        found = [Known(name, *pair, depth=depth) for name, pair in zip(node.output, values, strict=True)]
+        for known in found:
+            known.rows = self._rows(known)
+        self.pool += [known for known in found if known.value.size or known.rank == 1]
+        return found
+
+    def _run(self, node: onnx.NodeProto, operands: list[Known]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The outputs of a node for both inputs, by the runtime."""
+        given = {known.name: known for known in operands if not known.constant}
+        fixed = {known.name: self.constants[known.name] for known in operands if known.constant}
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(known.value.dtype), None)
+            for name, known in given.items()
+        ]
+        graph = helper.make_graph(
+            [node], "one", infos, [onnx.ValueInfoProto(name=n) for n in node.output], fixed.values()
+        )
+        model = self._model(graph).SerializeToString()
+        self.before(model)
+        try:
+            made = session(model)
+            one = made.run(None, {name: known.value for name, known in given.items()})
+            other = made.run(None, {name: known.moved for name, known in given.items()})
+        except Exception as error:  # onnxruntime's exceptions share no public base class
+            raise Refused(str(error)) from None
+        for value in [*one, *other]:
+            if not isinstance(value, np.ndarray) or value.size > MOST_ENTRIES or value.ndim > MOST_AXES:
+                raise Refused("too large, or no tensor")
+            if value.dtype.kind not in "fiub":
+                raise Refused("not made of numbers")
+        return list(zip(one, other, strict=True))
+
+    def _rows(self, known: Known) -> int | None:
+        """The axis on which only the changed row changed; None if nothing did, −1 if there is no such axis."""
+        if known.value.shape != known.moved.shape:
+            return -1
+        one, other = known.value, known.moved
+        differ = ~((one == other) | ((one != one) & (other != other)))
+        if not differ.any():
+            return None
+        for axis, size in enumerate(known.shape):
+            if size == self.batch and not np.delete(differ, self.row, axis).any():
+                return axis
+        return -1
+
+    def _model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
+        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    # Growing. -----------------------------------------------------------------------------------------------------
+
+    def step(self) -> Known | None:
+        """One more operator, if it runs; its first output."""
+        nodes, pool = len(self.nodes), len(self.pool)
+        try:
+            return self._step()
+        except Refused:
+            del self.nodes[nodes:], self.pool[pool:]
+            return None
+
+    def _step(self) -> Known:
+        chosen = self._operator()
+        if chosen is None:
+            raise Refused("no such operator in this opset")
+        try:
+            call = arguments(self, chosen)
+        except (LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
+            raise Refused(str(error)) from None
+        wild = self.draw.random() < self.temper.wild
+        call = spoiled(self, chosen, call) if wild else call
+        found = self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)
+        if wild or (self.draw.random() < 0.4 and any(known and known.type in INTEGERS for known in call.operands[1:])):
+            self.odd += [known for known in found if known.value.size]
+        return found[0]
+
+    def _operator(self) -> schemas.Operator | None:
+        """The theme, or any operator of the table; now and then one that has no rule."""
+        chance = self.draw.random()
+        if chance < 0.35:
+            domain, name = self.theme
+        elif chance > 0.997:
+            domain, name = "", self.draw.choice(schemas.strangers())
+        else:
+            domain, name = self.draw.choice(self.operators)
+        return schemas.operator(domain, name, self.opset)
+
+    def trap(self) -> Known | None:
+        """An operator along an axis that is computed from a shape, and really is that of the rows."""
+        names = _along(self.operators, self.opset)
+        kept = self.temper
+        self.temper = Temper(0, 1.0, 0.9, kept.steps)
+        nodes, pool = len(self.nodes), len(self.pool)
+        try:
+            chosen = schemas.operator(*self.draw.choice(names), self.opset)
+            if chosen is None:
+                return None
+            call = arguments(self, chosen)
+            return self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)[0]
+        except (Refused, LookupError, ValueError, TypeError):
+            del self.nodes[nodes:], self.pool[pool:]
+            return None
+        finally:
+            self.temper = kept
+
+
+def _attribute(name: str, value: object) -> onnx.AttributeProto:
+    """An attribute; an empty list is one of integers."""
+    return helper.make_attribute(name, value, attr_type=onnx.AttributeProto.INTS if value == [] else None)
+
+
+def _exchangeable(one: np.ndarray, other: np.ndarray) -> bool:
+    """The same entries; of floats the same shape, since nothing hangs on their entries."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return one.dtype.kind == "f" or np.array_equal(one, other)
+
+
+@cache
+def _weights(operators: tuple[tuple[str, str], ...]) -> list[float]:
+    titles = [f"{domain}.{name}" if domain else name for domain, name in operators]
+    return [WEIGHTS.get(title, 1.0) for title in titles]
+
+
+@cache
+def _along(operators: tuple[tuple[str, str], ...], opset: int) -> list[tuple[str, str]]:
+    """The operators whose axes are operands."""
+    found = [(one, schemas.operator(*one, opset)) for one in operators]
+    return [
+        one for one, schema in found if schema and any(formal.name in ("axes", "axis") for formal in schema.operands)
+    ]
