@@ -385,8 +385,11 @@ RULES: dict[str, Rule] = {
     "Expand": rule(_expand, constants=1, since=8),
     "Tile": rule(_tile, constants=1),
     "Shape": rule(_constants_only, start=INTEGER, end=INTEGER),  # of rows too: no shape depends on data
-    "ConstantOfShape": rule(_constants_only, since=9, value=TENSOR),
-    "Constant": rule(_constants_only, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER),
-    **_each("Range Size NonZero ScatterND", rule(_constants_only)),
-    **_each("Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh", rule(_constants_only)),
+    "ConstantOfShape": rule(_constants_only, constants=0, since=9, value=TENSOR),
+    "Constant": rule(
+        _constants_only, constants=0, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER
+    ),
+    "Size": rule(_constants_only),
+    **_each("Range NonZero ScatterND", rule(_constants_only, constants=0)),
+    **_each("Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh", rule(_constants_only, constants=0)),
 }
