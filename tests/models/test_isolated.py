@@ -263,7 +263,7 @@ def test_bad_answers_are_clear_errors(kind: str, message: str, path: Path, hook:
     with pytest.raises(ValueError, match=message) as caught:
         model.vote(BATCH)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="the untrusted model's process was ended"):  # and it is not asked again
+    with pytest.raises(ValueError, match="the model's process was ended"):  # and it is not asked again
         model.vote(BATCH)
     assert model._process._popen.returncode is not None
 

@@ -9,7 +9,8 @@ from rich.markup import escape
 
 from ..machine import check_memory, cores
 from ..models.independence import Report, exported, prove_torch
-from ..models.isolated import IsolatedOnnxModel
+from ..models.independence.report import not_proved
+from ..models.isolated import IsolatedOnnxModel, RuntimeDied
 from ..models.load import from_factory, is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
 from .plain import line, shown
@@ -37,11 +38,14 @@ def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, tr
     """Of the graph that onnxruntime runs, after its optimizer; in a confined process, unless the file is trusted."""
     if weights is not None:
         raise ValueError("an ONNX file holds its weights: leave --weights out")
-    made = (OnnxModel if trusted else IsolatedOnnxModel)(model, threads=cores())
-    sizes = made.shape if shape is None else _sizes(shape)
-    if sizes is None:
-        raise ValueError("the graph leaves the shape of its input open: give one with --shape 3,32,32")
-    made.prepare(sizes, made.batch or rows)
+    try:
+        made = (OnnxModel if trusted else IsolatedOnnxModel)(model, threads=cores())
+        sizes = made.shape if shape is None else _sizes(shape)
+        if sizes is None:
+            raise ValueError("the graph leaves the shape of its input open: give one with --shape 3,32,32")
+        made.prepare(sizes, made.batch or rows)
+    except RuntimeDied as error:
+        return not_proved(str(error), rows)
     assert made.report is not None
     return made.report
 

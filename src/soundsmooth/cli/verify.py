@@ -214,11 +214,25 @@ def meaning(result: Verification) -> str:
         return (
             "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
             f"holds at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
+            f"{_independence(result)}"
         )
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
         trust = " The model is Python code: assumed honest, and not bound by its digest."
-    return f"{_replay_meaning(result.replay)} {key}{trust}{_unit(result)}"
+    return f"{_replay_meaning(result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
+
+
+def _independence(result: Verification) -> str:
+    """By what the independence of rows stands, after this audit."""
+    if "argument" in result.independence_by:
+        return (
+            " Rows of a batch are independent by an argument about the graph, made again here; a witness run agrees "
+            "with it, which is a test and no proof."
+        )
+    if result.independence_by:
+        return " The independence of rows stands by re-voting alone: drawn rows were voted again, each by itself."
+    promised = "unknown" if result.promise is None else result.promise.values["independence"]
+    return f" The independence of rows is the issuer's word ({promised}): this audit did not examine it."
 
 
 def _unit(result: Verification) -> str:

@@ -176,6 +176,19 @@ class IsolatedOnnxModel(OnnxModel):
         self._process.end("it was closed")
 
 
+def try_out(graph: Graph, shape: tuple[int, ...]) -> None:
+    """A ValueError if the runtime dies on a graph, or on a batch of this shape: it should not run in this process."""
+    made = IsolatedOnnxModel(graph, threads=1, independence="assumed")
+    try:
+        made.scores(np.full(shape, 0.5, np.float32))
+    except RuntimeDied:
+        raise
+    except ValueError:
+        pass  # a batch that it does not take, which is an error like any other
+    finally:
+        made.close()
+
+
 def _fits(frame: wire.Frame, rows: int) -> bool:
     """Whether a header announces scores for so many rows; a ValueError if it announces an output that is no scores."""
     if frame.kind != wire.SCORES or not _is_array(frame):
@@ -205,6 +218,10 @@ def _array(pipe: BinaryIO) -> npt.NDArray[Any]:
         return np.frombuffer(content, wire.TYPES[frame.type]).reshape(frame.sizes)
     except (EOFError, ValueError):
         raise ValueError("the untrusted model failed: its answer is malformed") from None
+
+
+class RuntimeDied(ValueError):  # noqa: N818 (it is an answer about a model)
+    """The process in which a model ran has ended."""
 
 
 class _Answer(NamedTuple):
@@ -260,7 +277,7 @@ class _Process:
             raise ValueError("an untrusted model belongs to the process that loaded it: load it again in this one")
         with self._lock:
             if self._ended is not None:
-                raise ValueError(f"the untrusted model's process was ended: {self._ended}")
+                raise RuntimeDied(f"the model's process was ended: {self._ended}")
             late = Timer(self._timeout, _kill, (self._popen, self._late))  # which keeps no model alive
             late.daemon = True
             late.start()
@@ -272,7 +289,7 @@ class _Process:
                 raise ValueError(str(error)) from None
             except (EOFError, OSError):
                 self.end(self._why())
-                raise ValueError(f"the untrusted model failed: {self._ended}") from None
+                raise RuntimeDied(f"the runtime died on the model: {self._ended}") from None
             except ValueError as error:
                 self.end(str(error))
                 raise ValueError(f"the untrusted model failed: {self._ended}") from None

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..grid import Floats
 from ..machine import Place, cores
 from .independence import Report
-from .onnx_schema import malformed
+from .onnx_schema import malformed, suspicious
 from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
 from .protocol import Identity, Votes, check_independence_word, demanded, unproved, votes
 from .recipe import Graph, ModelRecipe
@@ -58,7 +58,11 @@ class OnnxModel:
         self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
 
     def _start(self) -> None:
-        """Get ready to make sessions."""
+        """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""
+        if suspicious(onnx_model(self._graph.content)):
+            from .isolated import try_out  # which knows this module
+
+            try_out(self._graph, (self.batch or 1, *(self.shape or ())))
 
     @property
     def _runtime(self) -> Runtime:
@@ -198,9 +202,7 @@ def ends(graph: bytes) -> tuple[str, tuple[int | None, ...], str]:
 
     A ValueError for a file on which the runtime might die, or that is no classifier.
     """
-    import onnx
-
-    model = onnx.load_model_from_string(graph)
+    model = onnx_model(graph)
     problem = malformed(model)
     if problem is not None:
         raise ValueError(f"the model is malformed: {problem}")
@@ -210,6 +212,12 @@ def ends(graph: bytes) -> tuple[str, tuple[int | None, ...], str]:
     if not found.output:
         raise ValueError("the model has no output")
     return name, shape, found.output[0].name
+
+
+def onnx_model(graph: bytes) -> "onnx.ModelProto":
+    import onnx
+
+    return onnx.load_model_from_string(graph)
 
 
 def _input(value: Any) -> tuple[str, str, list[object]]:

@@ -40,6 +40,34 @@ def misfit(node: "onnx.NodeProto", opset: int) -> str | None:
     return _difference(node, schema)
 
 
+def suspicious(model: "onnx.ModelProto") -> bool:
+    """Whether a model should be tried out in another process first: onnxruntime was seen to die on such ones.
+
+    It dies when it divides the smallest integer by −1, of some equations without an arrow, and of some functions.
+    """
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    return bool(model.functions) or any(_may_kill(node, kinds) for node in model.graph.node)
+
+
+#: The types of results that do not follow from the operands: int64 and bool.
+RESULTS = {"Shape": 7, "Size": 7, "NonZero": 7, "ArgMax": 7, "ArgMin": 7, "Equal": 9, "Less": 9, "Greater": 9}
+FLOATS = frozenset({1, 10, 11, 16})
+
+
+def _may_kill(node: "onnx.NodeProto", kinds: dict[str, int]) -> bool:
+    """Notes the type of the node's results by the way; a type that is not known counts as an integer."""
+    given = {attribute.name: attribute for attribute in node.attribute}
+    kind = RESULTS.get(node.op_type) or next((kinds[name] for name in node.input if name in kinds), 1)
+    if node.op_type == "Cast":
+        kind = given["to"].i if "to" in given else 0
+    elif node.op_type in ("Constant", "ConstantOfShape"):
+        kind = given["value"].t.data_type if "value" in given else 0
+    kinds.update(dict.fromkeys(node.output, kind))
+    if node.op_type == "Einsum":
+        return "equation" not in given or b"->" not in given["equation"].s
+    return node.op_type in ("Div", "Mod") and kind not in FLOATS
+
+
 def _opsets(imports: "list[onnx.OperatorSetIdProto]") -> int | None:
     """The opset of the default domain."""
     return next((entry.version for entry in imports if entry.domain in ("", "ai.onnx")), None)

@@ -142,7 +142,11 @@ def _independence(identity: Identity, promised: str) -> Check:
     """A proof must be found here as well; what is only assumed is said to be."""
     if promised == "proved":
         found = identity.independence == "proved"
-        text = "proved here as well" if found else f"promised as proved, but {identity.independence} here"
+        text = (
+            "proved here as well, by argument and witness"
+            if found
+            else f"promised as proved, but {identity.independence} here"
+        )
         return Check("independence", found, f"of a batch's rows and of calls: {text}")
     if rows_again(promised) is not None:
         text = f"{promised}: as far as rows of drawn blocks are voted again, alone"

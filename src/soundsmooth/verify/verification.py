@@ -85,6 +85,15 @@ class Verification:
         """The key was fixed by the nonce that the auditor drew for this commitment: the premise against an issuer."""
         return any(check.name == "nonce" and check.passed for check in self.checks)
 
+    @property
+    def independence_by(self) -> tuple[str, ...]:
+        """What this audit itself has to show for the independence of rows: "argument" and "witness", "re-voting", or
+        nothing; then it is the issuer's word.
+        """
+        if any(check.name == "independence" and check.passed for check in self.checks):
+            return ("argument", "witness")
+        return ("re-voting",) if self.replay is not None and self.replay.rows else ()
+
     def check(self, *checks: Check) -> None:
         """Note checks; those that failed are findings."""
         self.checks.extend(checks)
@@ -102,6 +111,7 @@ class Verification:
             "refuted": self.refuted,
             "full": self.full,
             "key fixed by the noted nonce": self.key_bound,
+            "independence by": list(self.independence_by),
             "content": self.content,
             "commitment": None if self.promise is None else self.promise.commitment,
             "promise": None if self.promise is None else dict(self.promise.values),

@@ -76,7 +76,7 @@ class OnnxGraph:
         """What is known of every value, by name, given what was seen at this batch size.
 
         Unproved if a node is outside the dialect, wherever it stands: it may do more than compute its outputs (batch
-        normalisation in training mode writes over its own parameters), or give its outputs a shape that depends on data.
+        normalisation in training mode writes over its own parameters), or give its outputs a shape made of data.
         """
         found: dict[str, Found] = {self.image: Value(seen.shape(self.image), 0)}
         for name in self.constants - {""}:

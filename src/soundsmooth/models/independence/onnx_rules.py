@@ -50,6 +50,7 @@ INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 12, 13})
 
 
 def elementwise(node: Node) -> list[Value]:
+    """Entry by entry, operands broadcast as in NumPy. The batch axes lie on each other."""
     return [node.checked(flow.elementwise(node.all(), node.batch))]
 
 
@@ -87,6 +88,7 @@ def _reduce(since: int) -> Callable[[Node], list[Value]]:
     """Along axes that must be named: without any, all axes are meant, or none."""
 
     def reduction(node: Node) -> list[Value]:
+        """Reduced along axes that are named, each once, and are not the batch axis."""
         axes = axes_of(node.listed("axes", 1, since) or (), node.input(0).rank)
         return [node.checked(flow.reduced(node.input(0), axes, node.integer("keepdims", 1) == 1))]
 
@@ -94,31 +96,35 @@ def _reduce(since: int) -> Callable[[Node], list[Value]]:
 
 
 def _arg(node: Node) -> list[Value]:
+    """Reduced along one axis, not the batch axis."""
     return [node.checked(flow.reduced(node.input(0), [node.axis(0)], node.integer("keepdims", 1) == 1))]
 
 
 def _softmax(node: Node) -> list[Value]:
-    """Along one axis; before opset 13 over all axes from that one on."""
+    """Along one axis, or before opset 13 over all axes from that one on; none is the batch axis."""
     axis = node.axis(-1 if node.opset >= 13 else 1)
     axes = [axis] if node.opset >= 13 else range(axis, node.input(0).rank)
     return [node.checked(flow.along(node.input(0), axes))]
 
 
-def _along_axis(default: int) -> Callable[[Node], list[Value]]:
-    return lambda node: [node.checked(flow.along(node.input(0), [node.axis(default)]))]
+def _lp_norm(node: Node) -> list[Value]:
+    """Normalised along one axis, not the batch axis."""
+    return [node.checked(flow.along(node.input(0), [node.axis(-1)]))]
 
 
 def _cumsum(node: Node) -> list[Value]:
+    """Summed up along one axis, not the batch axis."""
     axes = axes_of(integers(node.input(1), "axis"), node.input(0).rank)
     return [node.checked(flow.along(node.input(0), axes))]
 
 
 def _mean_variance(node: Node) -> list[Value]:
+    """Normalised along axes that are named, none of which is the batch axis."""
     return [node.checked(flow.along(node.input(0), axes_of(node.numbers("axes") or (), node.input(0).rank)))]
 
 
 def _top(node: Node) -> list[Value]:
-    """The largest entries along an axis, and their places on it."""
+    """The largest entries along an axis that is not the batch axis, and their places on it."""
     value = flow.along(node.input(0), [node.axis(-1)])
     return [_others_kept(node, value, {node.axis(-1)}, number) for number in range(len(node.shapes))]
 
@@ -131,28 +137,30 @@ def _others_kept(node: Node, value: Value, changed: set[int], number: int = 0) -
 
 
 def _triangle(node: Node) -> list[Value]:
+    """The last two axes make triangles; none of them is the batch axis."""
     return [node.checked(flow.along(node.input(0), [-1, -2]))]
 
 
 def layer_norm(node: Node) -> list[Value]:
-    """Normalised over all axes from `axis` on; scale and bias are broadcast."""
+    """Normalised over all axes from `axis` on, none of which is the batch axis; scale and bias are broadcast."""
     value = node.input(0)
     value = flow.along(value, range(node.axis(-1), value.rank))
     return [node.checked(flow.same_shape(value, node.all()[1:], node.batch))]
 
 
 def _batch_norm(node: Node) -> list[Value]:
-    """With given statistics: a factor and a summand for each channel. More outputs would mean that it trains."""
+    """With given statistics, a factor and a summand for each channel; rows do not lie on axis 1. More outputs would mean that it trains."""
     return [node.checked(flow.along(node.input(0), [1]))]  # along the channels, parameters differ
 
 
 def _instance_norm(node: Node) -> list[Value]:
-    """Each row of axis 0 for itself."""
+    """Each entry of axis 0 for itself; rows lie there."""
     flow.only_first(node.input(0), "the normalisation")
     return [node.checked(node.input(0))]
 
 
 def _local_norm(node: Node) -> list[Value]:
+    """Normalised along axis 1, not the batch axis."""
     return [node.checked(flow.along(node.input(0), [1]))]
 
 
@@ -160,6 +168,7 @@ def _local_norm(node: Node) -> list[Value]:
 
 
 def _matmul(node: Node) -> list[Value]:
+    """A product of matrices whose sums do not run over the batch axis; rows do not meet rows."""
     return [node.checked(flow.product_of_matrices(node.input(0), node.input(1), node.batch))]
 
 
@@ -170,19 +179,20 @@ def matrix(value: Value, turned: int) -> Value:
 
 
 def gemm(node: Node) -> list[Value]:
+    """A product of two matrices whose sums do not run over the batch axis, and a summand broadcast to it."""
     left, right = matrix(node.input(0), node.integer("transA", 0)), matrix(node.input(1), node.integer("transB", 0))
     found = flow.product_of_matrices(left, right, node.batch)
     return [node.checked(flow.same_shape(found, node.all()[2:], node.batch))]
 
 
 def convolution(node: Node) -> list[Value]:
-    """Sums over channels and windows; axis 0 of the input is the batch by definition."""
+    """Sums over channels and windows; rows lie on axis 0."""
     flow.only_first(node.input(0), "a convolution")
     return [windows(node)]
 
 
 def pool(node: Node) -> list[Value]:
-    """Windows over the axes from 2 on, each channel for itself. Of MaxPool: not the indices."""
+    """Windows over the axes from 2 on, each channel for itself; rows lie on axis 0. Of MaxPool: not the indices."""
     flow.only_first(node.input(0), "a window")
     return [windows(node)]
 
@@ -194,11 +204,13 @@ def windows(node: Node) -> Value:
 
 
 def global_pool(node: Node) -> list[Value]:
+    """All axes from 2 on are reduced to extent 1; rows lie on axis 0 or 1."""
     value = node.input(0)
     return [node.checked(flow.reduced(value, range(2, value.rank), keep=True))]
 
 
 def _einsum(node: Node) -> list[Value]:
+    """Letters with an arrow, none twice in a term; the batch's letter stays, and stands in no constant."""
     return [node.checked(flow.summed(node.text("equation", ""), node.all()))]
 
 
@@ -211,15 +223,18 @@ def _reshape(node: Node) -> list[Value]:
 
 
 def _transpose(node: Node) -> list[Value]:
+    """The axes in another order."""
     order = node.numbers("perm") or tuple(reversed(range(node.input(0).rank)))
     return [node.checked(flow.transposed(node.input(0), order))]
 
 
 def _concat(node: Node) -> list[Value]:
+    """Put together along an axis that is not the batch axis; constants are the same for every row."""
     return [node.checked(flow.concatenated(node.all(), node.axis(), node.batch))]
 
 
 def _split(node: Node) -> list[Value]:
+    """Cut up along an axis that is not the batch axis."""
     value = flow.along(node.input(0), [node.axis(0)])
     parts = [number for number, shape in enumerate(node.shapes) if shape is not None]
     found = {number: _others_kept(node, value, {node.axis(0)}, number) for number in parts}
@@ -284,14 +299,17 @@ def _pad(node: Node) -> list[Value]:
 
 
 def _expand(node: Node) -> list[Value]:
+    """Copied along axes of extent 1, not the batch axis."""
     return [node.checked(flow.expanded(node.input(0), node.shape()))]
 
 
 def _tile(node: Node) -> list[Value]:
+    """Repeated along axes that are not the batch axis."""
     return [node.checked(flow.tiled(node.input(0), integers(node.input(1), "the number of repeats")))]
 
 
 def _constants_only(node: Node) -> list[Value]:
+    """The result is a constant."""
     raise Unproved("there is no rule for it on rows, only on constants")
 
 
@@ -351,7 +369,7 @@ RULES: dict[str, Rule] = {
     **_each("ReduceLogSum ReduceLogSumExp ReduceSumSquare", rule(_reduce(18), _REDUCE, constants=1)),
     **_each("ArgMax ArgMin", rule(_arg, axis=AXIS, keepdims=FLAG, select_last_index=FLAG)),
     **_each("Softmax LogSoftmax Hardmax", rule(_softmax, axis=AXIS)),
-    "LpNormalization": rule(_along_axis(-1), axis=AXIS, p=COUNT),
+    "LpNormalization": rule(_lp_norm, axis=AXIS, p=COUNT),
     "CumSum": rule(_cumsum, constants=1, since=11, exclusive=FLAG, reverse=FLAG),
     "MeanVarianceNormalization": rule(_mean_variance, since=9, axes=AXES),
     "TopK": rule(_top, constants=1, since=10, axis=AXIS, largest=FLAG, sorted=FLAG),

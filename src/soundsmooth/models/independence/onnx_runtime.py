@@ -30,6 +30,7 @@ def _fused_convolution(node: Node) -> list[Value]:
 
 
 def _fused_product(node: Node) -> list[Value]:
+    """A product of matrices, turned as the flags say, whose sums do not run over the batch axis."""
     left, right = (_fused_operand(node, number, side) for number, side in enumerate("AB"))
     return [node.checked(flow.product_of_matrices(left, right, node.batch))]
 
