@@ -10,6 +10,7 @@ from pathlib import Path
 
 from soundsmooth.models.independence.onnx_graph import DOMAINS
 from soundsmooth.models.independence.onnx_node import Rule
+from soundsmooth.models.independence.onnx_rules import MOST_OPERANDS
 
 BEGIN, END = "<!-- the dialect, from the code -->", "<!-- end of the dialect -->"
 HEADER = (
@@ -43,9 +44,12 @@ def _rows(rule: Rule) -> str:
 
 
 def _constants(rule: Rule) -> str:
-    if rule.constants is None:
+    if not rule.constants:
         return "–"
-    return "all operands" if rule.constants == 0 else f"operands {rule.constants} and up"
+    first, last = rule.constants[0], rule.constants[-1]
+    if last == MOST_OPERANDS - 1:
+        return "all operands" if first == 0 else f"operands from {first} on"
+    return f"operands {first} to {last}"
 
 
 def put(text: str) -> str:

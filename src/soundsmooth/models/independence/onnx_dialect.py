@@ -32,8 +32,8 @@ def check(node: Node, rule: Rule, proto: "onnx.NodeProto") -> None:
         raise Unproved(problem)
     if rule.outputs is not None and len(node.shapes) > rule.outputs:
         raise Unproved(f"it has {len(node.shapes)} outputs; the rule is for {rule.outputs}")
-    fixed = node.inputs[len(node.inputs) if rule.constants is None else rule.constants :]
-    if any(value is not None and value.axis is not None for value in fixed):
+    operands = enumerate(node.inputs)
+    if any(number in rule.constants and value is not None and value.axis is not None for number, value in operands):
         raise Unproved("a parameter (weights, bias, axes, sizes …) is computed from the batch")
     for name, value in node.attributes.items():
         form = rule.attributes.get(name)

@@ -89,8 +89,8 @@ class Rule:
 
     flow: Callable[[Node], Sequence[Value | None]]
     attributes: Mapping[str, Form] = field(default_factory=dict)
-    constants: int | None = None
-    """The operands from this one on must be constants: parameters, and what decides the shape of the result."""
+    constants: range = range(0)
+    """The operands that must be constants: parameters, and what decides the shape of the result."""
     since: int = 7
     """The first opset in which the operator is as the rule assumes."""
     outputs: int | None = None

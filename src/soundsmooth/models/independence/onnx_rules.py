@@ -42,6 +42,8 @@ from .values import UNDEFINED, Unproved, Value, axes_of, integers
 #: The opsets whose definitions the rules were checked against.
 FIRST_OPSET, LAST_OPSET = 7, 25
 
+#: No operator with constants among its operands has more.
+MOST_OPERANDS = 16
 #: TensorProto's integers, bool apart.
 INTEGERS = frozenset({2, 3, 4, 5, 6, 7, 12, 13})
 
@@ -55,27 +57,28 @@ def elementwise(node: Node) -> list[Value]:
 
 
 def first_decides(node: Node) -> list[Value]:
-    """The other operands are broadcast to the first."""
+    """Entry by entry; the other operands are broadcast to the first."""
     return [node.checked(flow.same_shape(node.input(0), node.all()[1:], node.batch))]
 
 
 def _clip(node: Node) -> list[Value]:
-    """Between two scalars."""
+    """Entry by entry, between two scalars."""
     if any(bound.rank for bound in node.all()[1:]):
         raise Unproved("its bounds are no scalars")
     return elementwise(node)
 
 
 def _cast(node: Node) -> list[Value]:
-    """Never into integers: of a number out of range each kernel makes what it likes, and the last rows of a batch may
-    meet another kernel than the rest."""
+    """Entry by entry, never into integers. Of a number out of range each kernel makes what it likes, and the last rows
+    of a batch may meet another kernel than the rest.
+    """
     if node.integer("to", 0) in INTEGERS:
         raise Unproved(UNDEFINED)
     return elementwise(node)
 
 
 def _dropout(node: Node) -> list[Value]:
-    """The identity, unless it trains."""
+    """The identity; `training_mode` is absent or false."""
     if node.optional(2) is not None and integers(node.input(2), "training_mode") != (0,):
         raise Unproved("it drops entries at random: training_mode is set")
     return [node.checked(node.input(0))]
@@ -149,7 +152,9 @@ def layer_norm(node: Node) -> list[Value]:
 
 
 def _batch_norm(node: Node) -> list[Value]:
-    """With given statistics, a factor and a summand for each channel; rows do not lie on axis 1. More outputs would mean that it trains."""
+    """With given statistics, a factor and a summand for each channel; rows do not lie on axis 1. More outputs would mean
+    that it trains.
+    """
     return [node.checked(flow.along(node.input(0), [1]))]  # along the channels, parameters differ
 
 
@@ -242,7 +247,7 @@ def _split(node: Node) -> list[Value]:
 
 
 def _slice(node: Node) -> list[Value]:
-    """Other axes may be cut at will. Of the batch axis all is taken, in its order: the extent stays, the step is 1."""
+    """Other axes are cut at will; of the batch axis all is taken, in its order: the extent stays, the step is 1."""
     value = node.input(0)
     count = len(node.numbers("starts") or ()) if node.opset < 10 else len(integers(node.input(1), "starts"))
     axes = axes_of(node.listed("axes", 3, 10) or tuple(range(count)), value.rank)
@@ -257,7 +262,7 @@ def _slice(node: Node) -> list[Value]:
 
 
 def _gather(node: Node) -> list[Value]:
-    """Entries along one axis, picked by indices."""
+    """Entries along one axis, picked by indices; rows pick from a constant, or each from itself."""
     value, indices, axis = node.input(0), node.input(1), node.axis(0)
     shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
     if value.axis is None:  # rows pick from a table that is the same for all
@@ -287,7 +292,7 @@ def _own_entries(value: Value, indices: Value, shape: tuple[int, ...], batch: in
 
 
 def _pad(node: Node) -> list[Value]:
-    """Other axes may be padded at will; the batch axis is left alone."""
+    """Other axes are padded at will; the batch axis is left alone."""
     value = node.input(0)
     pads = node.listed("pads", 1, 11) or ()
     named = node.optional(3)
@@ -320,13 +325,14 @@ def rule(
     flow: Callable[[Node], Sequence[Value | None]],
     shared: Mapping[str, Form] | None = None,
     *,
-    constants: int | None = None,
+    constants: int | range = range(0),
     since: int = 7,
     outputs: int | None = None,
     operands: tuple[int, int] | None = None,
     **attributes: Form,
 ) -> Rule:
-    return Rule(flow, {**(shared or {}), **attributes}, constants, since, outputs, operands)
+    fixed = constants if isinstance(constants, range) else range(constants, MOST_OPERANDS)
+    return Rule(flow, {**(shared or {}), **attributes}, fixed, since, outputs, operands)
 
 
 def _each(names: str, one: Rule) -> dict[str, Rule]:
@@ -372,17 +378,17 @@ RULES: dict[str, Rule] = {
     "LpNormalization": rule(_lp_norm, axis=AXIS, p=COUNT),
     "CumSum": rule(_cumsum, constants=1, since=11, exclusive=FLAG, reverse=FLAG),
     "MeanVarianceNormalization": rule(_mean_variance, since=9, axes=AXES),
-    "TopK": rule(_top, constants=1, since=10, axis=AXIS, largest=FLAG, sorted=FLAG),
+    "TopK": rule(_top, constants=1, since=10, axis=AXIS, largest=FLAG, sorted=ONE),
     "Trilu": rule(_triangle, constants=1, since=14, upper=FLAG),
-    "LayerNormalization": rule(layer_norm, _LAYER, operands=(2, 3)),  # the runtime has it in all opsets
-    "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, operands=(2, 2)),  # the runtime's own
-    "RMSNormalization": rule(layer_norm, _LAYER, since=23),
+    "LayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 3)),  # the runtime has it in all opsets
+    "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 2)),  # the runtime's own
+    "RMSNormalization": rule(layer_norm, _LAYER, constants=1, since=23),
     "BatchNormalization": rule(_batch_norm, constants=1, outputs=1, epsilon=NUMBER, momentum=NUMBER, training_mode=OFF),
     "InstanceNormalization": rule(_instance_norm, constants=1, epsilon=NUMBER),
     "GroupNormalization": rule(_instance_norm, constants=1, since=18, epsilon=NUMBER, num_groups=COUNT, stash_type=ONE),
     "LRN": rule(_local_norm, alpha=NUMBER, beta=NUMBER, bias=NUMBER, size=COUNT),
     "MatMul": rule(_matmul),
-    "Gemm": rule(gemm, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
+    "Gemm": rule(gemm, constants=2, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
     "Conv": rule(convolution, _SPATIAL, constants=1, group=COUNT),
     "AveragePool": rule(pool, _POOL, count_include_pad=FLAG),
     "MaxPool": rule(pool, _POOL),

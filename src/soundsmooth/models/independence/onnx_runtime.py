@@ -23,7 +23,7 @@ from .values import Unproved, Value
 
 
 def _fused_convolution(node: Node) -> list[Value]:
-    """activation(convolution + Z), entry by entry."""
+    """A convolution, a summand and an activation; rows lie on axis 0."""
     (found,) = convolution(node)
     summand = node.optional(3)
     return [found] if summand is None else [flow.same_shape(found, [summand], node.batch)]
@@ -48,8 +48,6 @@ def _skip_layer_norm(node: Node) -> list[Value | None]:
     value, skip = node.input(0), node.input(1)
     if skip.shape[-2:] != value.shape[-2:] or value.rank < 2:
         raise Unproved("what is added has another shape")
-    if any(parameter.axis is not None for parameter in node.all()[2:]):
-        raise Unproved("a parameter is computed from the batch")
     bias = node.optional(4)
     total = node.checked(flow.same_shape(value, [skip, *([] if bias is None else [bias])], node.batch))
     return [flow.along(total, [-1]), None, None, total]
@@ -86,20 +84,20 @@ _GEMM = {"alpha": NUMBER, "beta": NUMBER, "transA": FLAG, "transB": FLAG, "activ
 _GEMM |= {f"activation_{name}": NUMBER for name in ("alpha", "beta", "gamma")}
 
 MICROSOFT: dict[str, Rule] = {
-    "FusedConv": rule(_fused_convolution, _FUSED, operands=(2, 4)),
-    "FusedGemm": rule(gemm, _GEMM, operands=(2, 3)),
+    "FusedConv": rule(_fused_convolution, _FUSED, constants=range(1, 3), operands=(2, 4)),
+    "FusedGemm": rule(gemm, _GEMM, constants=2, operands=(2, 3)),
     "FusedMatMul": rule(
         _fused_product, operands=(2, 2), alpha=NUMBER, transA=FLAG, transB=FLAG, transBatchA=FLAG, transBatchB=FLAG
     ),
     "Gelu": rule(first_decides, operands=(1, 1)),
     "QuickGelu": rule(first_decides, operands=(1, 1), alpha=NUMBER),
-    "BiasGelu": rule(first_decides, operands=(2, 2)),
-    "FastGelu": rule(first_decides, operands=(1, 2)),
-    "SkipLayerNormalization": rule(_skip_layer_norm, operands=(3, 5), epsilon=NUMBER),
+    "BiasGelu": rule(first_decides, constants=1, operands=(2, 2)),
+    "FastGelu": rule(first_decides, constants=1, operands=(1, 2)),
+    "SkipLayerNormalization": rule(_skip_layer_norm, constants=2, operands=(3, 5), epsilon=NUMBER),
 }
 
 NCHWC: dict[str, Rule] = {
-    "Conv": rule(_fused_convolution, _FUSED, operands=(2, 4)),
+    "Conv": rule(_fused_convolution, _FUSED, constants=range(1, 3), operands=(2, 4)),
     **dict.fromkeys(("MaxPool", "AveragePool"), rule(pool, _POOL, operands=(1, 1))),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), rule(global_pool, operands=(1, 1))),
     "ReorderInput": rule(_reorder_input, operands=(1, 1), channels_last=FLAG),
