@@ -152,7 +152,7 @@ def layer_norm(node: Node) -> list[Value]:
 
 
 def _batch_norm(node: Node) -> list[Value]:
-    """With given statistics, a factor and a summand for each channel; rows do not lie on axis 1. More outputs would mean
+    """With given statistics, a factor and a summand for each channel; rows do not lie on axis 1. More outputs mean
     that it trains.
     """
     return [node.checked(flow.along(node.input(0), [1]))]  # along the channels, parameters differ

@@ -56,12 +56,16 @@ def check_rules(graph: "fx.Graph") -> None:
 
 def _check_arguments(node: "fx.Node", rule: AtenRule) -> None:
     """Unproved if a call does more than compute its result, whether or not anybody reads that."""
-    given = _given(node, rule)
     defaults = {one.name: one.default_value for one in node.target._schema.arguments}  # type: ignore[union-attr]
-    for name, wanted in rule.only.items():
-        found = given.get(name, defaults[name])
-        if found is not wanted and (wanted is None or found != wanted or type(found) is not type(wanted)):
-            raise Unproved(f"{node.target} {node.name!r}: its argument {name} is {found}; the rule is for {wanted}")
+    found = {**defaults, **_given(node, rule)}
+    if not any(all(_is(found[name], wanted) for name, wanted in way.items()) for way in rule.only):
+        ways = " or ".join(", ".join(f"{name} {wanted}" for name, wanted in way.items()) for way in rule.only)
+        raise Unproved(f"{node.target} {node.name!r}: the rule is for {ways}")
+
+
+def _is(found: object, wanted: object) -> bool:
+    """The same value, of the same type: 1 is not True."""
+    return found is wanted or (type(found) is type(wanted) and found == wanted)
 
 
 def output(graph: "fx.Graph") -> "fx.Node | None":

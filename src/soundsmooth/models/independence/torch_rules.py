@@ -4,7 +4,7 @@ Each operator is listed with the names of its arguments; if a version of torch h
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import flow
 from .torch_call import Call
@@ -23,9 +23,9 @@ class AtenRule:
     """The result may be a view in which several entries, perhaps of different rows, are one place in memory."""
     lends: str | None = None
     """The argument that gives its shape, type or device, and none of its entries."""
-    only: Mapping[str, object] = field(default_factory=dict)
-    """What arguments must be, wherever the call stands: otherwise it draws at random, or writes over its statistics,
-    which its schema does not say."""
+    only: tuple[Mapping[str, object], ...] = ({},)
+    """What arguments must be, in one of these ways, wherever the call stands: otherwise it draws at random, or writes
+    over its statistics, which its schema does not say."""
 
 
 # One entry of each operand makes one entry of the result.
@@ -155,7 +155,7 @@ def _half(call: Call) -> Value:
 
 
 def _batch_norm(call: Call) -> Value:
-    if call.arguments["running_mean"] is None or call.arguments["running_var"] is None:
+    if call.arguments["training"] or call.arguments["running_mean"] is None or call.arguments["running_var"] is None:
         raise Unproved("it normalises by the batch's own mean and variance")
     call.parameters("weight", "bias", "running_mean", "running_var")
     return call.checked(flow.along(call.tensor("input"), [1]))
@@ -308,9 +308,9 @@ def _table() -> dict[str, AtenRule]:
         fresh: bool = False,
         overlaps: bool = False,
         lends: str | None = None,
-        only: Mapping[str, object] | None = None,
+        only: tuple[Mapping[str, object], ...] = ({},),
     ) -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, only or {})
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, only)
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -355,8 +355,8 @@ def _table() -> dict[str, AtenRule]:
         "self dtype layout device pin_memory non_blocking copy memory_format",
     )
     add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format")
-    add(_dropout, "dropout feature_dropout", "input p train", only={"train": False})
-    add(_dropout, "dropout_", "self p train", only={"train": False})
+    add(_dropout, "dropout feature_dropout", "input p train", only=({"train": False},))
+    add(_dropout, "dropout_", "self p train", only=({"train": False},))
 
     made = "dtype layout device pin_memory"
     add(_constants_only, "zeros ones", f"size {made}", fresh=True)
@@ -385,7 +385,7 @@ def _table() -> dict[str, AtenRule]:
         "scaled_dot_product_attention",
         "query key value attn_mask dropout_p is_causal scale enable_gqa",
         fresh=True,
-        only={"dropout_p": 0.0, "enable_gqa": False},
+        only=({"dropout_p": 0.0, "enable_gqa": False},),
     )
     add(_einsum, "einsum", "equation tensors path")
     add(_in_place, "zero_", "self")
@@ -402,6 +402,7 @@ def _table() -> dict[str, AtenRule]:
         add(_pool(axes), f"adaptive_avg_pool{axes}d", "self output_size", fresh=True)
     add(_reduction, "mean.dim sum.dim_IntList prod.dim_int", "self dim keepdim dtype", fresh=True)
     add(_reduction, "amax amin logsumexp argmax argmin", "self dim keepdim", fresh=True)
+    add(_reduction, "var.dim std.dim", "self dim unbiased keepdim", fresh=True)
     add(_reduction, "var.correction std.correction", "self dim correction keepdim", fresh=True)
     add(_reduction, "linalg_vector_norm", "self ord dim keepdim dtype", fresh=True)
     add(_reduction_with_index, "max.dim min.dim", "self dim keepdim", fresh=True)
@@ -416,7 +417,7 @@ def _table() -> dict[str, AtenRule]:
         "batch_norm",
         "input weight bias running_mean running_var training momentum eps cudnn_enabled",
         fresh=True,
-        only={"training": False},
+        only=({"training": False}, {"running_mean": None, "running_var": None}),
     )
     add(_layer_norm, "layer_norm", "input normalized_shape weight bias eps cudnn_enable", fresh=True)
     add(_layer_norm, "rms_norm", "input normalized_shape weight eps", fresh=True)
@@ -426,7 +427,7 @@ def _table() -> dict[str, AtenRule]:
         "instance_norm",
         "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
         fresh=True,
-        only={"use_input_stats": True, "running_mean": None, "running_var": None},
+        only=({"use_input_stats": True, "running_mean": None, "running_var": None},),
     )
 
     add(_reshaped, "view _unsafe_view", "self size")
