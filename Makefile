@@ -2,9 +2,10 @@
 PYTHON ?= python3
 DEMO := .venv-demo
 TEST := .venv-test
+INTEGRATIONS := .venv-integrations
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-integrations lint bench clean
 
 demo: $(DEMO)/ready
 	$(DEMO)/$(BIN)/soundsmooth certify
@@ -13,6 +14,9 @@ test: $(TEST)/ready
 	$(TEST)/$(BIN)/ruff check .
 	$(TEST)/$(BIN)/mypy
 	$(TEST)/$(BIN)/python -m pytest -q -n 2
+
+test-integrations: $(INTEGRATIONS)/ready
+	SOUNDSMOOTH_INTEGRATIONS=1 $(INTEGRATIONS)/$(BIN)/python -m pytest -v --durations=0 tests/integrations
 
 lint: $(TEST)/ready
 	$(TEST)/$(BIN)/ruff check .
@@ -34,5 +38,12 @@ $(TEST)/ready: pyproject.toml constraints.txt
 	$(TEST)/$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
+$(INTEGRATIONS)/ready: pyproject.toml tests/integrations/constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'soundsmooth needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-c tests/integrations/constraints.txt -e '.[integrations]'
+	@touch $@
+
 clean:
-	rm -rf $(DEMO) $(TEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(DEMO) $(TEST) $(INTEGRATIONS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
