@@ -195,6 +195,8 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "normalises_instances_into_statistics": normalises_instances_into_statistics,
     "mean_over_all_axes": lambda x: (x - x.mean((0, 1, 2, 3))).flatten(1),
     "mean_of_all": lambda x: (x - x.mean()).flatten(1),
+    "mean_of_itself_in_its_own_shape": lambda x: (x - x.view_as(x).mean(0, keepdim=True)).flatten(1),
+    "mean_of_itself_in_its_own_type": lambda x: (x - x.type_as(x).mean(0, keepdim=True)).flatten(1),
     "mean_over_rows": lambda x: (x - x.mean(0)).flatten(1),
     "mean_over_negative_axis": lambda x: (x - x.mean(-4, keepdim=True)).flatten(1),
     "softmax_over_rows": lambda x: x.softmax(0).flatten(1),

@@ -88,8 +88,16 @@ def _entries_of(node: "fx.Node") -> "list[fx.Node]":
     rule = _rule(node)
     if rule is None:
         return [] if str(node.target) == "aten.sym_size.int" else node.all_input_nodes
-    lender = None if rule.lends is None else _given(node, rule).get(rule.lends)
-    return [each for each in node.all_input_nodes if each is not lender]
+    return _nodes([value for name, value in _given(node, rule).items() if name != rule.lends])
+
+
+def _nodes(value: Any) -> "list[fx.Node]":
+    """All nodes in an argument, or in several."""
+    if isinstance(value, list | tuple):
+        return [node for one in value for node in _nodes(one)]
+    if isinstance(value, dict | slice):
+        raise Unproved("an argument is no tensor, number or list")
+    return [value] if _is_node(value) else []
 
 
 def _given(node: "fx.Node", rule: AtenRule) -> dict[str, Any]:
