@@ -48,7 +48,7 @@ def table() -> list[tuple[str, str]]:
 def prove(model: bytes, batch: int, optimize: bool = False) -> Verdict:
     """What the inspector says of a graph, as it is or as the optimizer leaves it."""
     proto = onnx.load_model_from_string(model)
-    problem = malformed(proto) or onnx_graph.draws_or_hides(model)
+    problem = malformed(proto) or onnx_graph.hopeless(model)
     if problem is not None:
         return Verdict(False, problem, None)
     try:

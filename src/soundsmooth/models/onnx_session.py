@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from .independence import Report, prove_onnx
-from .independence.onnx_graph import OnnxGraph, draws_or_hides
+from .independence.onnx_graph import OnnxGraph, hopeless
 from .independence.onnx_seen import Probe
 from .independence.report import not_proved
 from .independence.values import Unproved
@@ -63,7 +63,7 @@ def runtime_here(graph: bytes, device: str, number: str, threads: int, name: str
 
 def freeze(graph: bytes, runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
     """A session for what the optimizer makes of a graph, if its graph can be known and could be proved."""
-    why_not = draws_or_hides(graph)
+    why_not = hopeless(graph)
     if why_not is None:
         try:
             session, running = runtime.frozen(level)

@@ -51,6 +51,16 @@ def _miscounted(node: Node, least: int, most: int) -> str | None:
     return None
 
 
+def odd_flag(proto: "onnx.NodeProto", rule: Rule | None) -> str | None:
+    """A flag that is neither 0 nor 1, of a node that the optimizer may fold before anybody looks at it."""
+    forms = {} if rule is None else rule.attributes
+    for attribute in proto.attribute:
+        flag = any(forms.get(attribute.name) is form for form in (FLAG, OFF, ONE))
+        if flag and attribute.i not in (0, 1):
+            return f"its attribute {attribute.name} is {attribute.i}; the rule is for 0 or 1"
+    return None
+
+
 def _shown(value: Attribute) -> str:
     return "a tensor" if value is None else str(list(value) if isinstance(value, tuple) else value)[:60]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .onnx_dialect import DOUBLE, NUMBERS, check
+from .onnx_dialect import DOUBLE, NUMBERS, check, odd_flag
 from .onnx_node import Attribute, Node, Rule
 from .onnx_rules import FIRST_OPSET, LAST_OPSET, RULES
 from .onnx_runtime import MICROSOFT, NCHWC
@@ -152,14 +152,23 @@ def parsed(model: bytes) -> "onnx.ModelProto":
         raise Unproved("this is not an ONNX model, or a broken one") from None
 
 
-def draws_or_hides(model: bytes) -> str | None:
-    """Why a file may not count as proved, whatever the optimizer makes of it: a random or an internal operator."""
+def hopeless(model: bytes) -> str | None:
+    """Why a file may not count as proved, whatever the optimizer makes of it: an operator draws at random or is the
+    runtime's own, or a flag outside the dialect.
+    """
     for node in _all_nodes(parsed(model)):
         if node.op_type in RANDOM:
             return f"{_called(node)}: it draws at random"
         if node.domain == INTERNAL:
             return f"{_called(node)}: an operator that onnxruntime keeps to itself"
+        problem = odd_flag(node, DOMAINS.get(_domain(node), {}).get(node.op_type))
+        if problem is not None:
+            return f"{_called(node)}: {problem}"
     return None
+
+
+def _domain(proto: "onnx.NodeProto") -> str:
+    return "" if proto.domain == "ai.onnx" else proto.domain
 
 
 def _all_nodes(proto: "onnx.ModelProto") -> "list[onnx.NodeProto]":
@@ -238,7 +247,7 @@ def _define(defined: set[str], name: str) -> None:
 
 def _rule(proto: "onnx.NodeProto", internal: bool) -> Rule:
     """The rule for a node's operator; nodes without one end the proof, wherever they stand."""
-    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    domain = _domain(proto)
     if proto.op_type in RANDOM:
         raise Unproved(f"{_called(proto)}: it draws at random")
     extra = {field.name for field, _ in proto.ListFields()} - FIELDS

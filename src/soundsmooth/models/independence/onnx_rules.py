@@ -414,6 +414,5 @@ RULES: dict[str, Rule] = {
         _constants_only, constants=0, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER
     ),
     "Size": rule(_constants_only),
-    **_each("Range NonZero ScatterND", rule(_constants_only, constants=0)),
-    **_each("Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh", rule(_constants_only, constants=0)),
+    "Range": rule(_constants_only, constants=0, since=11),
 }
