@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import soundsmooth as ss
 from cli.test_command_line import error_of, heed_interrupts, run
+from runs.damaged import Column, damage
 from soundsmooth import embedded
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Promise, secret
@@ -297,3 +298,17 @@ def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_
         assert store.progress().finished == 10
         assert store.copies_voted() == store.db.one("SELECT SUM(count) FROM blocks") == 10 * 1100
         assert not list(store.findings())
+
+
+@pytest.mark.parametrize(("table", "name"), [("blocks", "votes"), ("environments", "text")])
+def test_a_damaged_run_is_said_to_be_damaged(table: str, name: str, data: Path, tmp_path: Path) -> None:
+    path, options = tmp_path / "run.db", ("certify", MODEL, data, *SMALL, "--seed", "hello")
+    run(*options, "--out", path)
+    assert damage(path, Column(table, name, "TEXT", False), None)
+    content, said = path.read_bytes(), f"'{path}' is damaged: {table}.{name} holds NULL where a text belongs"
+    assert said in error_of(*options, "--out", path, quiet=False)
+    if table == "environments":
+        assert said in error_of("runs", "show", path)
+        assert said in error_of("runs", "export", path, "--to", tmp_path / "run.csv")
+    assert "damaged" in error_of("verify", path)
+    assert path.read_bytes() == content

@@ -96,7 +96,7 @@ def test_external_weights_beside_the_model_are_read_once_and_hashed(tmp_path: Pa
     onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])  # needs no other file
 
 
-@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "", "sub/../../weights.bin"])
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "sub/../../weights.bin"])
 def test_external_weights_elsewhere_are_refused(location: str, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()

@@ -5,6 +5,7 @@ was hashed is what runs, because the sessions are made from the very bytes that 
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -144,8 +145,16 @@ def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:
         raise ValueError(f"{str(path)!r} is not an ONNX file, or a broken one") from None
     if not model.graph.node:
         raise ValueError(f"{str(path)!r} is not an ONNX file, or it holds no graph")
-    names = sorted({_entry(tensor, "location") for tensor in _outside(model)})
-    return content, model, {name: _file_inside(path.parent, name).read_bytes() for name in names}
+    files: dict[str, bytes] = {}
+    for tensor in _outside(model):
+        try:
+            name = _entry(tensor, "location")
+            if name not in files:
+                files[name] = _file_inside(path.parent, name).read_bytes()
+            _piece(tensor, len(files[name]))
+        except (ValueError, OSError, RuntimeError) as error:  # the latter for links that lead in a circle
+            raise ValueError(f"{str(path)!r}, weights of the tensor {tensor.name!r:.200}: {error}") from None
+    return content, model, dict(sorted(files.items()))
 
 
 def _outside(model: "onnx.ModelProto") -> "list[onnx.TensorProto]":
@@ -155,27 +164,81 @@ def _outside(model: "onnx.ModelProto") -> "list[onnx.TensorProto]":
 
 
 def _entry(tensor: "onnx.TensorProto", key: str) -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == key), "")
+    """What the tensor says of its file; "" if nothing. A ValueError if it says it twice."""
+    found = [entry.value for entry in tensor.external_data if entry.key == key]
+    if len(found) > 1:
+        raise ValueError(f"{key} is given {len(found)} times, as {found[0]!r:.80} and {found[1]!r:.80}")
+    return found[0] if found else ""
+
+
+#: As many as NumPy knows.
+MOST_AXES = 64
+#: How many bits a value takes. (Those of six bits are left out: how they lie in a file is not settled.)
+BITS = {
+    **dict.fromkeys(("INT2", "UINT2"), 2),
+    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
+    **dict.fromkeys(("BOOL", "INT8", "UINT8", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ"), 8),
+    **dict.fromkeys(("FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0"), 8),
+    **dict.fromkeys(("INT16", "UINT16", "FLOAT16", "BFLOAT16"), 16),
+    **dict.fromkeys(("INT32", "UINT32", "FLOAT"), 32),
+    **dict.fromkeys(("INT64", "UINT64", "DOUBLE", "COMPLEX64"), 64),
+    "COMPLEX128": 128,
+}
 
 
 def _put_inside(tensor: "onnx.TensorProto", weights: bytes) -> None:
     """Turn a tensor that points into a file of weights into one that holds its own."""
-    start = int(_entry(tensor, "offset") or 0)
-    size = int(_entry(tensor, "length") or len(weights) - start)
-    if start < 0 or size < 0 or start + size > len(weights):
-        raise ValueError(f"the tensor {tensor.name!r} reaches beyond the end of its file of weights")
-    tensor.raw_data = weights[start : start + size]
+    tensor.raw_data = weights[_piece(tensor, len(weights))]
     del tensor.external_data[:]
     tensor.ClearField("data_location")
 
 
+def _piece(tensor: "onnx.TensorProto", available: int) -> slice:
+    """Where in its file the tensor lies; a ValueError names the field that cannot be true."""
+    needed = _needed(tensor)
+    start = _number(tensor, "offset", 0)
+    size = _number(tensor, "length", available - start if needed is None else needed)
+    if needed is not None and size != needed:
+        raise ValueError(f"length is {size} bytes, but its shape {list(tensor.dims)} needs {needed}")
+    if start + size > available:
+        raise ValueError(
+            f"offset {start} and length {size} reach beyond the end of {_entry(tensor, 'location')!r}, "
+            f"which has {available} bytes"
+        )
+    return slice(start, start + size)
+
+
+def _number(tensor: "onnx.TensorProto", key: str, default: int) -> int:
+    text = _entry(tensor, key)
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ValueError(f"{key} must be a number of bytes, not {text!r:.80}")
+    return int(text or default)
+
+
+def _needed(tensor: "onnx.TensorProto") -> int | None:
+    """How many bytes its values take; None for types of which we do not know it."""
+    import onnx
+
+    if len(tensor.dims) > MOST_AXES or any(size < 0 for size in tensor.dims):
+        raise ValueError(f"its shape {list(tensor.dims)!s:.80} has a negative size, or more than {MOST_AXES} axes")
+    kind = {number: name for name, number in onnx.TensorProto.DataType.items()}.get(tensor.data_type, "UNDEFINED")
+    if kind in ("UNDEFINED", "STRING"):
+        raise ValueError(f"data_type is {tensor.data_type} ({kind}), which cannot lie in another file")
+    bits = BITS.get(kind)
+    return None if bits is None else -(-math.prod(tensor.dims) * bits // 8)
+
+
 def _file_inside(folder: Path, name: str) -> Path:
     """The file of weights, if it is a plain file below the model's own folder; else a ValueError."""
+    if not name:
+        raise ValueError("location is missing, the name of the file that holds them")
     root, target = folder.resolve(), (folder / name).resolve()
-    if not name or Path(name).is_absolute() or not target.is_relative_to(root):
-        raise ValueError(f"the model wants to read {name!r}, outside its own folder; this is refused")
+    if Path(name).is_absolute() or not target.is_relative_to(root):
+        raise ValueError(f"location is {name!r:.200}, outside its own folder; this is refused")
+    if not target.exists():
+        raise ValueError(f"location is {name!r:.200}, which is missing beside the model")
     if not target.is_file():
-        raise ValueError(f"the model's weights {name!r} are missing beside it")
+        raise ValueError(f"location is {name!r:.200}, which is {'a folder' if target.is_dir() else 'no plain file'}")
     return target
 
 

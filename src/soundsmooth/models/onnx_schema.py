@@ -1,43 +1,54 @@
-"""Nodes against ONNX's own operator schemas: what is malformed is never handed to the runtime, which may die on it."""
+"""An ONNX file against the definitions of its operators, before any runtime reads it.
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+A runtime takes some malformed nodes on trust, and ends the whole process by a signal: a Split with more outputs than it
+says, a Max with an operand that is not there. What the definitions rule out is found here, in one pass over the nodes.
+"""
+
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import onnx
 
-
-class Schema(NamedTuple):
-    """What an operator takes and gives, at one opset."""
-
-    operands: tuple[int, int]
-    """The smallest and the largest number."""
-    optional: frozenset[int]
-    """The operands that may be left out by an empty name."""
-    outputs: tuple[int, int]
-    attributes: Mapping[str, int]
-    """The type of each, as AttributeProto numbers them."""
-    required: frozenset[str]
+#: Two names of one set of operators, the only one whose definitions are looked up.
+DEFAULT = ("", "ai.onnx")
+#: From here on a Split says how many outputs it has, or how long they are.
+SAYS_HOW_MANY = 18
+#: No file of this version or later has attributes without a type.
+LAST_IR = 10
+#: By name, how long the lists are that are known beforehand; those of a subgraph before those around it.
+Lengths = ChainMap[str, int]
 
 
-def malformed(model: "onnx.ModelProto") -> str | None:
-    """The first node of a model, of its subgraphs and functions, that does not fit its schema; None if all do.
+def malformed(proto: "onnx.ModelProto") -> str | None:
+    """What is malformed, in one line that names the node; None if nothing is.
 
-    Operators that ONNX does not define at the model's opset are left alone: runtimes have their own.
+    Guarantee: if it returns None, then every node of the default operators, in the graph, its subgraphs and its local
+    functions, has as many operands, outputs and attributes as the definition of its operator in the file's own opset
+    allows. No operand or output is left out that the definition does not call optional. Each attribute is known, of its
+    type and there once. A Split has as many outputs as it says. Operators without a definition in that opset are not
+    judged: runtimes have their own.
     """
-    opsets = _opsets(model.opset_import)
-    found = (_misfit(node, opsets) for node in _nodes(model.graph.node))
-    inside = (_misfit(node, _opsets(each.opset_import)) for each in model.functions for node in _nodes(each.node))
-    return next((text for text in (*found, *inside) if text is not None), None)
+    own = {(function.domain, function.name) for function in proto.functions}
+    parts = [(proto.graph.node, proto.opset_import, ChainMap(_lists(proto.graph)))]
+    parts += [(function.node, function.opset_import, ChainMap()) for function in proto.functions]
+    for nodes, imports, lengths in parts:
+        versions = {each.version for each in imports if each.domain in DEFAULT}
+        if len(versions) > 1:
+            return f"the default operators are imported in {len(versions)} versions at once"
+        for opset in versions:
+            found = next(_wrong(nodes, opset, own, lengths, proto.ir_version), None)
+            if found is not None:
+                return found
+    return None
 
 
 def misfit(node: "onnx.NodeProto", opset: int) -> str | None:
-    """How a node of the default domain differs from its schema; also if it has none."""
-    schema = _schema(node.op_type, opset)
-    if schema is None:
-        return f"opset {opset} has no such operator"
-    return _difference(node, schema)
+    """How a node of the default operators differs from its definition in an opset; also if it has none there."""
+    rule = _rule(node.op_type, opset)
+    return f"opset {opset} has no such operator" if rule is None else _fault(node, rule, LAST_IR)
 
 
 def suspicious(model: "onnx.ModelProto") -> bool:
@@ -68,88 +79,135 @@ def _may_kill(node: "onnx.NodeProto", kinds: dict[str, int]) -> bool:
     return node.op_type in ("Div", "Mod") and kind not in FLOATS
 
 
-def _opsets(imports: "list[onnx.OperatorSetIdProto]") -> int | None:
-    """The opset of the default domain."""
-    return next((entry.version for entry in imports if entry.domain in ("", "ai.onnx")), None)
-
-
-def _nodes(nodes: "list[onnx.NodeProto]") -> "Iterator[onnx.NodeProto]":
-    left = list(nodes)
-    while left:
-        node = left.pop()
-        yield node
+def _wrong(
+    nodes: "Sequence[onnx.NodeProto]", opset: int, own: set[tuple[str, str]], around: Lengths, ir: int
+) -> Iterator[str]:
+    """What is wrong with the nodes and those inside them."""
+    lengths = around.new_child(_constants(nodes))
+    for number, node in enumerate(nodes):
+        if node.domain in DEFAULT and (node.domain, node.op_type) not in own:
+            rule = _rule(node.op_type, opset)
+            fault = None if rule is None else _fault(node, rule, ir) or _split(node, opset, lengths)
+            if fault is not None:
+                yield f"node {number} ({node.op_type}, {node.name!r:.80}): {fault}"
         for attribute in node.attribute:
-            left += [*attribute.g.node, *(inner for graph in attribute.graphs for inner in graph.node)]
+            for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else [])):
+                yield from _wrong(graph.node, opset, own, lengths.new_child(_lists(graph)), ir)
 
 
-def _misfit(node: "onnx.NodeProto", opset: int | None) -> str | None:
-    if node.domain not in ("", "ai.onnx") or opset is None:
-        return None
-    schema = _schema(node.op_type, opset)
-    problem = None if schema is None else _difference(node, schema)
-    name = node.name or next((output for output in node.output if output), "")
-    return None if problem is None else f"{node.op_type} {name!r}: {problem}"
+class _Side(NamedTuple):
+    """Operands or outputs, as a definition has them."""
+
+    least: int
+    most: int
+    optional: tuple[bool, ...]
+    """For each, whether it may be left out; the last one stands for all that follow."""
 
 
-def _difference(node: "onnx.NodeProto", schema: Schema) -> str | None:
-    least, most = schema.operands
-    if not least <= len(node.input) <= most:
-        return f"it has {len(node.input)} operands; its definition takes {_between(least, most)}"
-    missing = next((n for n, name in enumerate(node.input) if not name and n not in schema.optional), None)
-    if missing is not None:
-        return f"its operand {missing} is left out"
-    if not schema.outputs[0] <= len(node.output) <= schema.outputs[1]:
-        return f"it has {len(node.output)} outputs; its definition gives {_between(*schema.outputs)}"
-    return _attributes(node, schema) or _parts(node)
+class _Rule(NamedTuple):
+    """What a definition says."""
+
+    operands: _Side
+    outputs: _Side
+    attributes: dict[str, int]
+    """Their types."""
+    required: tuple[str, ...]
 
 
-def _between(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
-
-
-def _attributes(node: "onnx.NodeProto", schema: Schema) -> str | None:
-    names = [attribute.name for attribute in node.attribute]
-    if len(set(names)) != len(names):
-        return "an attribute is given twice"
-    for attribute in node.attribute:
-        wanted = schema.attributes.get(attribute.name)
-        if wanted is None:
-            return f"its definition has no attribute {attribute.name!r}"
-        if attribute.type != wanted and not attribute.ref_attr_name:
-            return f"its attribute {attribute.name!r} is of another type than its definition's"
-    lacking = sorted(schema.required - set(names))
-    return f"its attribute {lacking[0]!r} is missing" if lacking else None
-
-
-def _parts(node: "onnx.NodeProto") -> str | None:
-    """Split, which the schemas say least of: as many outputs as parts. The runtime dies on others."""
-    if node.op_type == "Split":
-        for attribute in node.attribute:
-            parts = {"num_outputs": attribute.i, "split": len(attribute.ints)}.get(attribute.name, len(node.output))
-            if parts != len(node.output):
-                return f"it has {len(node.output)} outputs for {parts} parts"
-    return None
-
-
-def _number(kind: object) -> int:
-    """An attribute's type as AttributeProto numbers it."""
-    return int(getattr(kind, "value", 0))
-
-
-@cache
-def _schema(operator: str, opset: int) -> Schema | None:
+@lru_cache(maxsize=4096)
+def _rule(operator: str, opset: int) -> _Rule | None:
+    """The operator's definition in an opset; None if there is none, or only a later one."""
     from onnx import defs
 
     try:
-        found = defs.get_schema(operator, opset, "")
-    except Exception:  # SchemaError is of no public class; a version beyond 32 bits is a TypeError
+        if opset > defs.onnx_opset_version():  # where it may have another one that is not known here
+            return None
+        schema: Any = defs.get_schema(operator, max_inclusive_version=opset, domain="")
+    except Exception:  # of its own kind where there is no definition, and of others for odd names and numbers
         return None
-    kinds = [each.option for each in found.inputs]
-    optional = {number for number, kind in enumerate(kinds) if kind == defs.OpSchema.FormalParameterOption.Optional}
-    return Schema(
-        (found.min_input, found.max_input),
-        frozenset(optional),
-        (found.min_output, found.max_output),
-        {name: _number(each.type) for name, each in found.attributes.items()},
-        frozenset(name for name, each in found.attributes.items() if each.required),
+    if schema.deprecated:
+        return None
+    may_be_left_out = defs.OpSchema.FormalParameterOption.Optional
+    operands, outputs = (
+        tuple(each.option == may_be_left_out for each in formal) for formal in (schema.inputs, schema.outputs)
     )
+    return _Rule(
+        _Side(schema.min_input, schema.max_input, operands),
+        _Side(schema.min_output, schema.max_output, outputs),
+        {name: int(each.type) for name, each in schema.attributes.items()},
+        tuple(name for name, each in schema.attributes.items() if each.required),
+    )
+
+
+def _fault(node: "onnx.NodeProto", rule: _Rule, ir: int) -> str | None:
+    """Where a node is not as its operator is defined."""
+    operands, outputs = _side("operand", node.input, rule.operands), _side("output", node.output, rule.outputs)
+    return operands or outputs or _attributes(node, rule, ir)
+
+
+def _side(word: str, names: Sequence[str], side: _Side) -> str | None:
+    if len(names) < side.least:
+        return f"it has {len(names)} {word}s, but must have {side.least} at least"
+    if len(names) > side.most:
+        return f"it has {len(names)} {word}s, but must have {side.most} at most"
+    for place, name in enumerate(names):
+        if not name and not side.optional[min(place, len(side.optional) - 1)]:
+            return f"{word} {place} is left out, which is not optional"
+    return None
+
+
+def _attributes(node: "onnx.NodeProto", rule: _Rule, ir: int) -> str | None:
+    names = Counter(attribute.name for attribute in node.attribute)
+    for attribute in node.attribute:
+        wanted = rule.attributes.get(attribute.name)
+        if names[attribute.name] > 1:
+            return f"the attribute {attribute.name!r:.80} is there {names[attribute.name]} times"
+        if wanted is None and not attribute.name.startswith("__"):  # notes of tools to themselves
+            return f"the attribute {attribute.name!r:.80} is not known"
+        unsaid = not attribute.type and (ir < 2 or attribute.ref_attr_name)  # the first files had no types
+        if wanted is not None and attribute.type != wanted and not unsaid:
+            return f"the attribute {attribute.name!r} is of type {_type(attribute.type)}, not {_type(wanted)}"
+    missing = [name for name in rule.required if name not in names]
+    return f"the attribute {missing[0]!r} is missing" if missing else None
+
+
+def _type(number: int) -> str:
+    from onnx import AttributeProto
+
+    return next((name for name, value in AttributeProto.AttributeType.items() if value == number), str(number))
+
+
+def _split(node: "onnx.NodeProto", opset: int, lengths: Lengths) -> str | None:
+    """A Split must have as many outputs as it says, where that is known beforehand."""
+    if node.op_type != "Split":
+        return None
+    held = {attribute.name: attribute for attribute in node.attribute}
+    sizes = node.input[1] if len(node.input) > 1 else ""
+    said = [held["num_outputs"].i] if "num_outputs" in held and not held["num_outputs"].ref_attr_name else []
+    said += [len(held["split"].ints)] if "split" in held and not held["split"].ref_attr_name else []
+    said += [lengths[sizes]] if sizes in lengths else []
+    for count in said:
+        if count != len(node.output):
+            return f"it has {len(node.output)} outputs, but says that it has {count}"
+    if opset >= SAYS_HOW_MANY and not sizes and "num_outputs" not in held:
+        return "it says neither how many outputs it has nor how long they are"
+    return None
+
+
+def _lists(graph: "onnx.GraphProto") -> dict[str, int]:
+    """Of a graph's constants that are lists, the lengths. (One that is also an input may be given anew.)"""
+    given = {each.name for each in graph.input}
+    return {each.name: each.dims[0] for each in graph.initializer if len(each.dims) == 1 and each.name not in given}
+
+
+def _constants(nodes: "Sequence[onnx.NodeProto]") -> dict[str, int]:
+    """The same, of nodes that are constants."""
+    found = {}
+    for node in nodes:
+        if node.op_type == "Constant" and node.output:
+            for attribute in node.attribute:
+                if attribute.name == "value_ints":
+                    found[node.output[0]] = len(attribute.ints)
+                elif attribute.name == "value" and len(attribute.t.dims) == 1:
+                    found[node.output[0]] = attribute.t.dims[0]
+    return found

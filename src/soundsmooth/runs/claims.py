@@ -53,7 +53,7 @@ class Owner:
         """Whether the owner still works, `silent` seconds after its last sign of life."""
         here = Owner.me()
         if self.machine != here.machine or sys.platform == "win32":  # where a process cannot be asked for
-            return silent < expiry
+            return abs(silent) < expiry  # a sign of life from days to come says nothing
         if self.boot != here.boot or not _exists(self.pid) or _start_of(self.pid) != self.started:
             return False
         return self.pid != here.pid or self.id in _AT_WORK
@@ -141,6 +141,7 @@ class Claims:
         for *owner, beat in list(self.store.db.rows(others, self.owner.id)):
             if not Owner(*owner).alive(now - beat, self.pace.expiry):
                 self._forget(owner[0])
+        self.store.db.execute("DELETE FROM claims WHERE owner NOT IN (SELECT id FROM owners)")  # nobody would free them
 
     def _forget(self, owner: str) -> None:
         with self.store.db.transaction():

@@ -1,7 +1,7 @@
 """Data sets: images as integer levels, with their numbers and, if known, their labels."""
 
-import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
         instead = f", not as {', '.join(map(repr, names[:5]))}" if names else ""
         raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y"){instead}')
     images, labels = held["x"], held.get("y")
-    if images.ndim < 2 or not len(images):
+    if images.ndim < 2 or not images.size:
         raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
     if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images)):
         raise ValueError(f'"y" in {path.name} must hold one integer label for each of the {len(images)} images')
@@ -61,15 +61,34 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
 
 def _load(path: Path) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
     """The arrays x and y of the file, those that are there, and the names of all that are."""
-    try:
+    with _plainly(repr(str(path)), "an .npz of plain arrays"):
         held = np.load(path, allow_pickle=False)
-        if not isinstance(held, np.lib.npyio.NpzFile):
-            return {}, []
-        with held:
-            return {name: held[name] for name in ("x", "y") if name in held}, held.files
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError):  # ValueError: pickled objects
-        reason = "it must be an .npz of plain arrays, without pickled objects"
-        raise ValueError(f"{str(path)!r} cannot be read: {reason}") from None
+    if not isinstance(held, np.lib.npyio.NpzFile):
+        return {}, []
+    with held:
+        return {name: _array(path, held, name) for name in ("x", "y") if name in held.files}, held.files
+
+
+def _array(path: Path, held: np.lib.npyio.NpzFile, name: str) -> npt.NDArray[Any]:
+    """One array of the file; a ValueError names it if it is damaged, or if there are two of that name."""
+    if held.files.count(name) > 1:
+        raise ValueError(f'{str(path)!r} holds "{name}" more than once; store it once: np.savez("new.npz", x=x, y=y)')
+    with _plainly(f'"{name}" in {str(path)!r}', "a plain array"):
+        found = held[name]
+    if not isinstance(found, np.ndarray):  # NumPy hands out the bytes of what is no array
+        raise ValueError(f'"{name}" in {str(path)!r} cannot be read: it is no array; write it with np.savez')
+    return found
+
+
+@contextmanager
+def _plainly(what: str, wanted: str) -> Iterator[None]:
+    """Whatever goes wrong with a file that anybody may have written becomes a ValueError of one line."""
+    try:
+        yield
+    except MemoryError:
+        raise ValueError(f"{what} cannot be read: it is damaged, or needs more memory than there is") from None
+    except Exception:  # of zip and zlib, of NumPy, and of Python's tokenizer, with which NumPy reads headers
+        raise ValueError(f"{what} cannot be read: it is damaged, or not {wanted} without pickled objects") from None
 
 
 def _laid_out(images: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:

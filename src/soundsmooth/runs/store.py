@@ -23,6 +23,7 @@ from ..noise import Purpose
 from ..promise import Inputs, Promise, Secret
 from ..settings import Settings, promised_settings
 from .blocks import VoteBlock, vote_blocks
+from .damage import check_kinds
 from .database import Database
 
 SCHEMA = """
@@ -94,6 +95,9 @@ CREATE TABLE findings (
     place INTEGER NOT NULL REFERENCES images,
     text  TEXT NOT NULL
 )"""
+#: What a run says; whoever continues it reads its votes as well, and who works on it.
+SAID = ("run", "images", "certificates", "environments", "findings")
+ALL = (*SAID, "blocks", "alone", "owners", "claims")
 LARGEST = (1 << 63) - 1
 
 
@@ -168,7 +172,11 @@ class Store:
 
     @classmethod
     def begin(cls, path: Path, terms: Terms, inputs: Inputs) -> "Store":
-        """A new run, or the one that is there already if it has the same terms; otherwise a ValueError says why."""
+        """A new run, or the one that is there already if it has the same terms; otherwise a ValueError says why.
+
+        Guarantee: nothing is written to a run with a value of a kind that its column cannot hold, with another image
+        than was promised, with a block that is none of the run's, or with a state that certificates contradict.
+        """
         if max(inputs.indices) > LARGEST:
             raise ValueError("a store holds images with numbers below 2⁶³")
         if not path.absolute().parent.is_dir():
@@ -179,6 +187,8 @@ class Store:
                 if store._blank():
                     store._create(terms, inputs)
             store._check_terms(terms)
+            check_kinds(store.db, SCHEMA, ALL)
+            store._check_rows(inputs)
         except BaseException:
             store.close()
             raise
@@ -196,6 +206,7 @@ class Store:
         store = cls(db)
         try:
             store.terms  # noqa: B018  (damaged ones are refused here)
+            check_kinds(db, SCHEMA, SAID)
         except BaseException:
             store.close()
             raise
@@ -237,6 +248,7 @@ class Store:
     @cached_property
     def terms(self) -> Terms:
         """What the run began with; a ValueError if the file contradicts itself."""
+        check_kinds(self.db, SCHEMA, ("run",))
         held = dict(self.db.rows("SELECT name, value FROM run"))
         try:
             promise = Promise.of_text(held["promise"])
@@ -248,7 +260,7 @@ class Store:
             if (held["commitment"], secret.digest, str(images)) != right or terms.block < 1:
                 raise ValueError("commitment, seed or number of images do not fit the promise")
         except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
-            raise ValueError(f"{str(self.db.path)!r} is damaged: {error}") from None
+            raise self._damaged(str(error)) from None
         return terms
 
     def _check_terms(self, asked: Terms) -> None:
@@ -258,6 +270,30 @@ class Store:
                 f"{str(self.db.path)!r} was begun under other terms, and a run that has begun cannot change; "
                 f"begun -> asked: {'; '.join(found)}"
             )
+
+    def _check_rows(self, inputs: Inputs) -> None:
+        """A ValueError for blocks that would be counted, and images that would be passed over, in silence."""
+        stored = self.db.rows("SELECT number, truth FROM images ORDER BY place")
+        for place, image in enumerate(zip(inputs.indices, inputs.labels, strict=True)):
+            if next(stored, None) != image:
+                raise self._damaged(f"the image at place {place} has another number or label than was promised")
+        chosen, block = self.terms.settings, self.terms.block
+        alien = self.db.one(
+            "SELECT place FROM blocks WHERE purpose NOT IN (0, 1) OR first < 0 OR first % ?1 != 0 OR count < 1 "
+            "OR count != MIN(?1, CASE purpose WHEN 0 THEN ?2 ELSE ?3 END - first) LIMIT 1",
+            block, chosen.n0, chosen.n,
+        )  # fmt: skip
+        if alien is not None:
+            raise self._damaged(f"at place {alien} it has a block that is none of this run")
+        lost = self.db.one(
+            "SELECT place FROM images WHERE state NOT IN (0, 1, 2) "
+            "OR (state = 1) != (place IN (SELECT place FROM certificates)) LIMIT 1"
+        )
+        if lost is not None:
+            raise self._damaged(f"the image at place {lost} is not as finished as its state says")
+
+    def _damaged(self, text: str) -> ValueError:
+        return ValueError(f"{str(self.db.path)!r} is damaged: {text}")
 
     # Blocks
 
@@ -335,7 +371,7 @@ class Store:
         query = "SELECT votes, count FROM blocks WHERE place = ? AND purpose = ?"
         stored = [(_counts(votes), count) for votes, count in self.db.rows(query, place, int(purpose))]
         if any(counts.total != count for counts, count in stored):
-            raise ValueError(f"{str(self.db.path)!r} is damaged: the votes of a block are not as many as its copies")
+            raise self._damaged("the votes of a block are not as many as its copies")
         found = [counts for counts, _ in stored]
         columns = zip(*(counts.classes for counts in found), strict=True)
         return Counts(tuple(sum(column) for column in columns), sum(counts.nobody for counts in found))
@@ -405,9 +441,10 @@ class Store:
         return (line for _, _, line in self._records())
 
     def _records(self) -> Iterator[tuple[int, Certificate, str]]:
-        environments = {id: json.loads(text) for id, text in self.db.rows("SELECT id, text FROM environments")}
+        rows = self.db.rows("SELECT id, text FROM environments")
+        environments = {id: self._software(text) for id, text in rows}
         promise, secret = self.terms.promise, self.terms.secret
-        rows = rows_again(promise.values["independence"])
+        again = rows_again(promise.values["independence"])
         common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
         for place, digest, environment, votes0, votes, lost, *numbers in self.db.rows(
             "SELECT place, digest, environment, selection, estimation, lost, number, truth, label, radius, p_lower, "
@@ -420,11 +457,11 @@ class Store:
                 selection=_counts(votes0),
                 estimation=_counts(votes),
                 environment=environments.get(environment, {}),
-                measured=None if lost is None or rows is None else Measurement(rows, lost),
+                measured=None if lost is None or again is None else Measurement(again, lost),
             )
             line = _line(certificate)
             if _digest(line) != digest:
-                raise ValueError(f"{str(self.db.path)!r} is damaged: image {numbers[0]} does not fit its digest")
+                raise self._damaged(f"image {numbers[0]} does not fit its digest")
             yield place, certificate, line
 
     def _environment(self, found: Mapping[str, str]) -> int:
@@ -432,6 +469,16 @@ class Store:
         text = json.dumps(dict(found), ensure_ascii=False)
         self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)
         return self.db.one("SELECT id FROM environments WHERE text = ?", text)  # type: ignore[no-any-return]
+
+    def _software(self, text: str) -> dict[str, str]:
+        """What `_environment` wrote; a ValueError for anything else."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+            raise self._damaged(f"this says nothing of software and machine: {text[:80]!r}")
+        return found
 
     def mixed(self, place: int) -> bool:
         """Whether blocks or rows of an image were voted under different versions of software, or on different machines.
@@ -444,7 +491,7 @@ class Store:
         )
         seen: dict[str, str] = {}
         for (text,) in self.db.rows(query, place, place):
-            if any(seen.setdefault(name, value) != value for name, value in json.loads(text).items()):
+            if any(seen.setdefault(name, value) != value for name, value in self._software(text).items()):
                 return True
         return False
 
@@ -479,9 +526,7 @@ class Store:
         query = "SELECT place, number, text FROM findings LEFT JOIN images USING (place) ORDER BY id"
         for place, number, text in self.db.rows(query):
             if number is None:
-                raise ValueError(
-                    f"{str(self.db.path)!r} is damaged: it has a finding for place {place}, where there is no image"
-                )
+                raise self._damaged(f"it has a finding for place {place}, where there is no image")
             yield number, text
 
     def progress(self) -> Progress:
@@ -549,7 +594,7 @@ def _counts(text: str) -> Counts:
         counts = Counts(tuple(classes), nobody)
         if _votes(counts) != text:
             raise ValueError("they are not written as they should be")
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, MemoryError, RecursionError) as error:
         raise ValueError(f"the run is damaged: these are no votes: {text[:80]!r} ({error})") from None
     return counts
 
