@@ -129,7 +129,8 @@ def certify(asked: argparse.Namespace, sigma: str, images: Inputs, clock: Clock)
     if not left or clock.over:
         return sum(map(len, left.values()))
     smoothing = smoothing_of(asked, sigma)
-    smoothing.identity(images.shape)  # the module is exported now: both procedures run the same graph
+    batch = smoothing.batch_for(images.shape, asked.n)
+    smoothing.identity(images.shape, batch)  # the module is exported now: both procedures run the same graph
     for kind, missing in left.items():
         procedures[kind](paths[kind], smoothing, images, chosen, clock, missing)
         left[kind] = missing - finished(paths[kind])

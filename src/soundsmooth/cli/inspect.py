@@ -40,6 +40,8 @@ def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, tr
         raise ValueError("an ONNX file holds its weights: leave --weights out")
     try:
         made = (OnnxModel if trusted else IsolatedOnnxModel)(model, threads=cores())
+        if made.shape is not None and shape is not None:
+            raise ValueError("this ONNX file knows the shape of its input: leave --shape out")
         sizes = made.shape if shape is None else _sizes(shape)
         if sizes is None:
             raise ValueError("the graph leaves the shape of its input open: give one with --shape 3,32,32")

@@ -47,8 +47,8 @@ def malformed(proto: "onnx.ModelProto") -> str | None:
 
 def misfit(node: "onnx.NodeProto", opset: int) -> str | None:
     """How a node of the default operators differs from its definition in an opset; also if it has none there."""
-    rule = _rule(node.op_type, opset)
-    return f"opset {opset} has no such operator" if rule is None else _fault(node, rule, LAST_IR)
+    wanted = _definition(node.op_type, opset)
+    return f"opset {opset} has no such operator" if wanted is None else _fault(node, wanted, LAST_IR)
 
 
 def suspicious(model: "onnx.ModelProto") -> bool:
@@ -86,8 +86,8 @@ def _wrong(
     lengths = around.new_child(_constants(nodes))
     for number, node in enumerate(nodes):
         if node.domain in DEFAULT and (node.domain, node.op_type) not in own:
-            rule = _rule(node.op_type, opset)
-            fault = None if rule is None else _fault(node, rule, ir) or _split(node, opset, lengths)
+            wanted = _definition(node.op_type, opset)
+            fault = None if wanted is None else _fault(node, wanted, ir) or _split(node, opset, lengths)
             if fault is not None:
                 yield f"node {number} ({node.op_type}, {node.name!r:.80}): {fault}"
         for attribute in node.attribute:
@@ -104,7 +104,7 @@ class _Side(NamedTuple):
     """For each, whether it may be left out; the last one stands for all that follow."""
 
 
-class _Rule(NamedTuple):
+class _Definition(NamedTuple):
     """What a definition says."""
 
     operands: _Side
@@ -115,7 +115,7 @@ class _Rule(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _rule(operator: str, opset: int) -> _Rule | None:
+def _definition(operator: str, opset: int) -> _Definition | None:
     """The operator's definition in an opset; None if there is none, or only a later one."""
     from onnx import defs
 
@@ -131,7 +131,7 @@ def _rule(operator: str, opset: int) -> _Rule | None:
     operands, outputs = (
         tuple(each.option == may_be_left_out for each in formal) for formal in (schema.inputs, schema.outputs)
     )
-    return _Rule(
+    return _Definition(
         _Side(schema.min_input, schema.max_input, operands),
         _Side(schema.min_output, schema.max_output, outputs),
         {name: int(each.type) for name, each in schema.attributes.items()},
@@ -139,10 +139,10 @@ def _rule(operator: str, opset: int) -> _Rule | None:
     )
 
 
-def _fault(node: "onnx.NodeProto", rule: _Rule, ir: int) -> str | None:
+def _fault(node: "onnx.NodeProto", wanted: _Definition, ir: int) -> str | None:
     """Where a node is not as its operator is defined."""
-    operands, outputs = _side("operand", node.input, rule.operands), _side("output", node.output, rule.outputs)
-    return operands or outputs or _attributes(node, rule, ir)
+    operands, outputs = _side("operand", node.input, wanted.operands), _side("output", node.output, wanted.outputs)
+    return operands or outputs or _attributes(node, wanted, ir)
 
 
 def _side(word: str, names: Sequence[str], side: _Side) -> str | None:
@@ -156,10 +156,10 @@ def _side(word: str, names: Sequence[str], side: _Side) -> str | None:
     return None
 
 
-def _attributes(node: "onnx.NodeProto", rule: _Rule, ir: int) -> str | None:
+def _attributes(node: "onnx.NodeProto", definition: _Definition, ir: int) -> str | None:
     names = Counter(attribute.name for attribute in node.attribute)
     for attribute in node.attribute:
-        wanted = rule.attributes.get(attribute.name)
+        wanted = definition.attributes.get(attribute.name)
         if names[attribute.name] > 1:
             return f"the attribute {attribute.name!r:.80} is there {names[attribute.name]} times"
         if wanted is None and not attribute.name.startswith("__"):  # notes of tools to themselves
@@ -167,7 +167,7 @@ def _attributes(node: "onnx.NodeProto", rule: _Rule, ir: int) -> str | None:
         unsaid = not attribute.type and (ir < 2 or attribute.ref_attr_name)  # the first files had no types
         if wanted is not None and attribute.type != wanted and not unsaid:
             return f"the attribute {attribute.name!r} is of type {_type(attribute.type)}, not {_type(wanted)}"
-    missing = [name for name in rule.required if name not in names]
+    missing = [name for name in definition.required if name not in names]
     return f"the attribute {missing[0]!r} is missing" if missing else None
 
 
