@@ -218,10 +218,10 @@ def test_definitions_that_cannot_be_looked_up_are_no_crash(monkeypatch: pytest.M
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("no definitions today")
 
-    onnx_schema._rule.cache_clear()
+    onnx_schema._definition.cache_clear()
     monkeypatch.setattr(defs, "get_schema", fails)
     assert malformed(model(CRASHES["Max"][0])) is None
-    onnx_schema._rule.cache_clear()
+    onnx_schema._definition.cache_clear()
 
 
 # What others write
