@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from proofs import prove_module
 from rows import violation
-from soundsmooth.models.independence import torch_export
+from soundsmooth.models.independence import torch_export, torch_proof
 from soundsmooth.models.independence.torch_graph import check_rules
 from soundsmooth.models.independence.values import Unproved
 
@@ -455,6 +455,27 @@ def test_a_module_on_a_gpu_is_proved_for_any_batch_size(dtype: torch.dtype) -> N
         assert torch.equal(graph(batch), module(batch))
         module.layers[3].bias += 100
         assert torch.equal(graph(batch), module(batch))
+
+
+class WritesUnderAnotherName(nn.Module):
+    """Its parameter is written through a view that torch takes for a tensor of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.scale.detach().add_(1)
+        return x.flatten(1) * self.scale
+
+
+def test_nothing_is_run_that_would_change_the_module() -> None:
+    """The graph is refused before anybody watches it."""
+    module = WritesUnderAnotherName()
+    made = torch_export.exported(module, torch.rand(4, *SHAPE))
+    before = module.scale.detach().clone()
+    assert not torch_proof.prove_torch(made, torch.rand(4, *SHAPE)).proved
+    assert torch.equal(module.scale, before)
 
 
 def test_a_fixed_batch_size_is_said() -> None:

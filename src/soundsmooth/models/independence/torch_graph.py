@@ -42,7 +42,9 @@ SIZES = frozenset({operator.getitem, operator.mul, operator.add, operator.sub, o
 
 
 def check_rules(graph: "fx.Graph") -> None:
-    """Unproved unless there is one input, one tensor comes out, and every call has a rule."""
+    """Unproved unless there is one input, one tensor comes out, every call has a rule, and none does more than compute:
+    what is run afterwards leaves the module's parameters as they are.
+    """
     images = [node for node in graph.nodes if node.op == "placeholder"]
     if len(images) != 1:
         raise Unproved(f"the module has {len(images)} inputs, not one")
@@ -52,6 +54,7 @@ def check_rules(graph: "fx.Graph") -> None:
         rule = _rule(node) if node.op == "call_function" else None
         if rule is not None:
             _check_arguments(node, rule)
+    overwritten(graph, constants(graph))
 
 
 def _check_arguments(node: "fx.Node", rule: AtenRule) -> None:
@@ -104,21 +107,62 @@ def _given(node: "fx.Node", rule: AtenRule) -> dict[str, Any]:
     return dict(zip(rule.arguments, node.args, strict=False)) | dict(node.kwargs)
 
 
+def overwritten(graph: "fx.Graph", fixed: "set[fx.Node]") -> "dict[fx.Node, list[fx.Node]]":
+    """For each call that writes into memory of constants, the nodes that share it. Unproved if a call writes elsewhere
+    than into what is seen through its result alone.
+    """
+    memory = Memory(graph.nodes)
+    found: dict[fx.Node, list[fx.Node]] = {}
+    for node in graph.nodes:
+        if node.op != "call_function":
+            memory.own(node, fixed=node.op != "output")
+            continue
+        rule, target = _rule(node), _written(node)
+        if rule is None:
+            memory.share(node, node.all_input_nodes if node.target is operator.getitem else [])  # else a number
+        elif target is None:
+            memory.own(node) if rule.fresh else memory.share(node, node.all_input_nodes, rule.overlaps)
+        elif fixed.issuperset([*memory.sharers(target), *node.all_input_nodes]) and _made_here(memory.sharers(target)):
+            found[node] = memory.sharers(target)
+            memory.share(node, [target])
+        else:
+            try:
+                memory.write(node, target, [other for other in node.all_input_nodes if other is not target])
+            except Unproved as reason:
+                raise Unproved(f"{node.target} {node.name!r}: {reason}") from None
+    return found
+
+
+def _written(node: "fx.Node") -> "fx.Node | None":
+    """The operand that a call writes into, by its schema."""
+    schema = getattr(node.target, "_schema", None)
+    names = [one.name for one in schema.arguments if _is_written(one)] if schema is not None else []
+    if not names:
+        return None
+    target = node.args[0] if node.args else None
+    if names != [schema.arguments[0].name] or not _is_node(target):  # type: ignore[union-attr]
+        raise Unproved(f"{node.target} {node.name!r}: it writes into more than its first operand")
+    return target  # type: ignore[return-value]
+
+
+def _made_here(nodes: "list[fx.Node]") -> bool:
+    """Neither an input nor a parameter is among the nodes: writing there would be state."""
+    return all(node.op == "call_function" for node in nodes)
+
+
 class Walk:
     """What is known of every node of a graph, given what was seen at a batch size."""
 
     def __init__(self, graph: "fx.Graph", seen: Seen, batch: int) -> None:
-        """Unproved if a call writes where it may not."""
         self._seen, self._batch = seen, batch
-        self._memory = Memory(graph.nodes)
         self._constants = constants(graph)
+        self._overwritten = overwritten(graph, self._constants)
         self.found: dict[fx.Node, Found] = {}
         for node in graph.nodes:
             if node.op == "call_function":
                 self.found[node] = self._outcome(node)
             elif node.op != "output":
                 self.found[node] = Value(seen[node.name].shape, 0 if node.op == "placeholder" else None)
-                self._memory.own(node, fixed=True)
 
     def check_output(self, node: "fx.Node | None") -> None:
         """The output votes: its rows must be the batch's rows, in their order."""
@@ -131,7 +175,8 @@ class Walk:
     def _outcome(self, node: "fx.Node") -> Found:
         """What is known of a call's result."""
         rule = _rule(node)
-        self._remember(node, rule)
+        for each in self._overwritten.get(node, ()):  # it is still a constant, but no longer these entries
+            self.found[each] = _without_entries(self.found[each])
         operands = [self.found[each] for each in _entries_of(node)]
         broken = next((one for one in operands if isinstance(one, Unproved)), None)
         if broken is not None:
@@ -177,33 +222,6 @@ class Walk:
         if results[number] is None:
             raise Unproved("this result is not covered by the proof")
         return results[number]
-
-    def _remember(self, node: "fx.Node", rule: AtenRule | None) -> None:
-        """Which memory a result lies in. A call that writes where it may not ends the proof: others would see it."""
-        inputs, memory = node.all_input_nodes, self._memory
-        if rule is None:
-            memory.share(node, inputs if node.target is operator.getitem else [])  # else a number
-            return
-        written = [argument.name for argument in node.target._schema.arguments if _is_written(argument)]  # type: ignore[union-attr]
-        if not written:
-            memory.own(node) if rule.fresh else memory.share(node, inputs, rule.overlaps)
-            return
-        target = node.args[0] if node.args else None
-        try:
-            if written != [rule.arguments[0]] or not _is_node(target):
-                raise Unproved("it writes into more than its first operand")
-            self._write(node, target, inputs)  # type: ignore[arg-type]
-        except Unproved as reason:
-            raise Unproved(f"{node.target} {node.name!r}: {reason}") from None
-
-    def _write(self, node: "fx.Node", target: "fx.Node", inputs: "list[fx.Node]") -> None:
-        sharers = self._memory.sharers(target)
-        if not self._constants.issuperset([*sharers, *inputs]) or any(each.op != "call_function" for each in sharers):
-            self._memory.write(node, target, [other for other in inputs if other is not target])
-            return
-        for each in sharers:  # whoever reads it reads a constant, but no longer these entries
-            self.found[each] = _without_entries(self.found[each])
-        self._memory.share(node, [target])
 
     def _rounds_rows(self, node: "fx.Node") -> bool:
         """Whether floats made of rows become integers. Out of range that is undefined, and not the same everywhere."""
