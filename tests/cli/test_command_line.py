@@ -474,7 +474,8 @@ def mixing_model(folder: Path) -> Path:
 
 
 def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
-    assert "proved" in run("inspect", model()).stdout
+    assert "at every position of a batch of 100" in run("inspect", model()).stdout
+    assert "at every position of a batch of 7" in run("inspect", model(), "--batch-size", 7, "--trusted").stdout
     found = json.loads(run("inspect", model(), "--json").stdout)
     assert found["proved"] is True
     assert found["nodes"] == sum(found["operators"].values()) > 0
@@ -485,6 +486,34 @@ def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
     assert "measured" in text
     assert json.loads(run("inspect", mixing, "--json", code=1).stdout)["proved"] is False
     assert "proved" in run("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
+
+
+def killing_model(folder: Path) -> Path:
+    """It divides the smallest integer by −1, of which onnxruntime dies."""
+    import onnx
+
+    killing = onnx.load(model())
+    numbers = {"smallest": np.iinfo(np.int64).min, "minus": -1}
+    killing.graph.initializer.extend(onnx.numpy_helper.from_array(np.array([n]), name) for name, n in numbers.items())
+    name = killing.graph.output[0].name
+    killing.graph.node.extend(
+        [
+            onnx.helper.make_node("Div", ["smallest", "minus"], ["quotient"]),
+            onnx.helper.make_node("Cast", ["quotient"], ["factor"], to=onnx.TensorProto.FLOAT),
+            onnx.helper.make_node("Mul", [name, "factor"], ["scaled"]),
+        ]
+    )
+    killing.graph.output[0].name = "scaled"
+    onnx.save(killing, folder / "killing.onnx")
+    return folder / "killing.onnx"
+
+
+def test_a_model_on_which_the_runtime_dies_is_one_line(data: Path, tmp_path: Path) -> None:
+    killing = killing_model(tmp_path)
+    assert "the runtime died on the model" in run("inspect", killing, code=1).stdout
+    out = tmp_path / "run.db"
+    assert "the runtime died on the model" in error_of("certify", killing, data, *SMALL, "--out", out)
+    assert not out.exists()
 
 
 def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_path: Path) -> None:

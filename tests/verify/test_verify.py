@@ -377,15 +377,18 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
     content = seen.split()[2]
     assert seen.startswith("content hash ")
     assert "not checked replay" in seen
+    assert "The independence of rows is the issuer's word (proved)" in " ".join(seen.split())
     noted = (*noted, "--hash", content, "--model", model, "--data", images)
     part = command("verify", run, *noted, "--replay", "20%").stdout
     assert "(i) radius from the replayed blocks alone" in part
     assert "Only --replay all verifies fully" in " ".join(part.split())
+    assert "independent by an argument about the graph" in " ".join(part.split())
     full = command("verify", run, *noted, "--replay", "all", "--json")
     assert full.stderr == f"content hash {content}\n"
     report = json.loads(full.stdout)
     assert report["full"]
     assert not report["refuted"]
+    assert report["independence by"] == ["argument", "witness"]
     assert [each["index"] for each in report["replay"]["certificates"]] == [0, 4, 8]
     wrong = command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
     assert "this is not the promised model" in wrong
