@@ -59,7 +59,7 @@ def _subject(graph: "fx.GraphModule", example: "torch.Tensor") -> Subject:
             return as_array(graph(_like(batch, example)))
 
     def claims(batch: int, found: Mapping[str, Array]) -> Mapping[str, Value]:
-        walk = Walk(graph.graph, last[0], batch)
+        walk = Walk(graph.graph, last.pop(), batch)
         walk.check_output(output(graph.graph))
         known = {name: one for node, value in walk.found.items() for name, one in named(node.name, value)}
         return {name: value for name, value in known.items() if name in found and isinstance(value, Value)}
