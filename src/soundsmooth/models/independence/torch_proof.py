@@ -64,7 +64,15 @@ def _subject(graph: "fx.GraphModule", example: "torch.Tensor") -> Subject:
         known = {name: one for node, value in walk.found.items() for name, one in named(node.name, value)}
         return {name: value for name, value in known.items() if name in found and isinstance(value, Value)}
 
-    return Subject(values, votes, claims, str(output(graph.graph)))
+    return Subject(values, votes, claims, str(output(graph.graph)), _epsilon(example))
+
+
+def _epsilon(example: "torch.Tensor") -> float:
+    """The unit of rounding of products; on a GPU torch may compute those of float32 with ten bits."""
+    import torch
+
+    own = float(torch.finfo(example.dtype).eps)
+    return max(own, 2.0**-10) if example.is_cuda else own
 
 
 def _like(batch: Array, example: "torch.Tensor") -> "torch.Tensor":

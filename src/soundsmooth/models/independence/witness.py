@@ -29,6 +29,8 @@ class Subject:
     claims: Callable[[int, Mapping[str, Array]], Mapping[str, Value]]
     """What the argument claims of these values at a batch size; Unproved if it has no proof there."""
     output: str
+    epsilon: float = 0.0
+    """The unit of rounding, where it is larger than that of the numbers' type."""
 
 
 def disagreement(subject: Subject, shape: Shape, batch: int, fixed: bool) -> None:
@@ -126,7 +128,7 @@ class _Run:
                 continue
             mine = _by_row(self.values[name], claim, len(self._batch))[here]
             theirs = _by_row(other.values[name], like, len(other._batch))[there]
-            if not (_same_bits(mine, theirs) if exact else _close(mine, theirs)):
+            if not (_same_bits(mine, theirs) if exact else _close(mine, theirs, self._subject.epsilon)):
                 seen = "other rows, or on the past" if exact else "its position or the batch size"
                 return f"{name!r} is claimed to be made of rows, and a row of it was seen to depend on {seen}"
         return self.voted_alike() if voted else None
@@ -147,7 +149,7 @@ def _same_bits(one: Array, other: Array) -> bool:
     return alike and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
 
 
-def _close(one: Array, other: Array) -> bool:
+def _close(one: Array, other: Array, epsilon: float) -> bool:
     """Equal up to rounding, relative to the largest number; integers exactly, NaN and infinities at the same places."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
@@ -157,6 +159,6 @@ def _close(one: Array, other: Array) -> bool:
     if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(other[finite]).all():
         return False
     scale = float(np.abs(one[finite]).max(initial=0.0))
-    tolerance = 4 * float(np.sqrt(np.finfo(one.dtype).eps)) * scale
+    tolerance = 4 * float(np.sqrt(max(epsilon, np.finfo(one.dtype).eps))) * scale
     with np.errstate(over="ignore"):
         return bool((np.abs(one[finite] - other[finite]) <= tolerance).all())
