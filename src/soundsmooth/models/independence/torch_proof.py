@@ -32,7 +32,7 @@ def prove_torch(made: Exported, example: "torch.Tensor", witness: bool = True) -
             disagreement(_subject(made.graph, example), tuple(example.shape[1:]), batch, made.batch is not None)
     except Unproved as reason:
         return not_proved(str(reason), batch, made.operators, isinstance(reason, Contradiction))
-    except RuntimeError as error:
+    except (IndexError, RuntimeError) as error:  # of torch, on a batch that the graph does not take
         return not_proved(f"the graph could not be watched: {first_line(error)}", batch, made.operators)
     return proved(batch, made.operators)
 
