@@ -219,8 +219,21 @@ def _repeats(g: "Growth", known: Known) -> list[int]:
 def _indices(g: "Growth", known: Known) -> list[int] | int:
     """Places on the shortest axis fit on all of them; negative ones count from the end."""
     size = min(known.shape, default=1)
+    if g.draw.random() < 0.15 + g.temper.daring + 0.5 * (g.next is not None):
+        return _progression(g, known)
     one = [g.draw.randrange(-size, size) if size else 0 for _ in range(g.draw.choice([1, 1, 2, 3]))]
     return one[0] if g.draw.random() < 0.4 else one
+
+
+def _progression(g: "Growth", known: Known) -> list[int]:
+    """As many places as there are rows, evenly spaced, on an axis of some extent: each row's own, or almost."""
+    size = g.draw.choice([one for one in known.shape if one >= g.batch] or [g.batch])
+    step = size // g.batch * g.draw.choice([1, 1, 1, 0, -1])
+    start = g.draw.choice([0, 0, 0, 1, -1, size - 1, -size])
+    found = [start + step * number for number in range(g.batch)]
+    if step > 1 and g.draw.random() < 0.3:
+        found = [place + g.draw.randrange(step) for place in found]
+    return [place if -size <= place < size else place % size for place in found]
 
 
 def _count(g: "Growth", known: Known) -> list[int]:
@@ -276,7 +289,7 @@ def _order(g: "Growth", known: Known) -> list[int]:
 
 def _type(g: "Growth", known: Known) -> int:
     """Mostly to what a sum of it with other values can be made of."""
-    return g.draw.choice([g.elem_type] * 5 + [1, 11, 9, 10, 6, 7, 3, 16])
+    return g.draw.choice([g.elem_type] * 5 + [1, 11, 9, 10, 16] + [2, 3, 4, 5, 6, 7, 12, 12, 13])
 
 
 #: How often an attribute is given that need not be, if not every other time.
@@ -317,6 +330,8 @@ VALUES: dict[str | tuple[str, str], Callable[["Growth", Known], object]] = {
 
 def _image(g: "Growth", least: int = 3) -> Known:
     """Floats with at least so many axes, rows first if possible; axes are put behind where there are too few."""
+    if g.next is not None and g.next.rank >= least:
+        return g.next
     first = [known for known in g.pool if known.type in FLOATS and known.rank >= least and known.rows == 0]
     if first and g.draw.random() > g.temper.daring:
         return g.draw.choice(first[-3:])
@@ -362,7 +377,7 @@ def _convolution(g: "Growth", operator: Operator) -> Call:
     image = _image(g)
     channels, kernel = image.shape[1], _kernel(g, image)
     group = g.draw.choice([one for one in (1, 1, 1, 2, 3, channels) if one and channels % one == 0])
-    features = group * g.draw.choice([1, 2])
+    features = group * g.draw.choice([1, 2, 2, g.batch])
     weights = g.constant(numbers(g, [features, channels // group, *kernel], image.type))
     operands: list[Known | None] = [image, weights]
     if g.draw.random() < 0.4:
@@ -406,6 +421,8 @@ def _channel_norm(g: "Growth", operator: Operator) -> Call:
     given = [g.constant(numbers(g, [count], image.type)) for _ in operator.operands[1:]]
     if operator.name == "BatchNormalization":
         given[3] = g.constant(np.abs(numbers(g, [count], image.type)))
+        if "training_mode" in attributes and g.draw.random() < g.temper.daring:
+            attributes["training_mode"] = 1
     outputs = g.draw.choice([1] * 12 + [3, 5]) if operator.name == "BatchNormalization" else 1
     return Call([image, *given], attributes, outputs)
 
@@ -455,15 +472,23 @@ def _matmul(g: "Growth", operator: Operator) -> Call:
     other = _other_matrix(g, shape, left, turned, known)
     operands = [known, other] if left else [other, known]
     if matrix and g.draw.random() < 0.4:
-        operands.append(g.constant(numbers(g, g.draw.choice([[], [1], [1, 1]]), known.type)))
+        operands.append(g.constant(numbers(g, _summand_shape(g, operands), known.type)))
     if "Fused" in operator.name and operator.name != "FusedMatMul" and g.draw.random() < 0.5:
         attributes["activation"] = g.draw.choice(["Relu", "LeakyRelu", "Tanh"])
     return Call(operands, attributes)
 
 
+def _summand_shape(g: "Growth", operands: list[Known]) -> list[int]:
+    """What is added to a product of matrices: something small, or an entry for each row of it."""
+    rows = operands[0].shape[0] if g.draw.random() < g.temper.daring else 1
+    return g.draw.choice([[], [1], [1, 1], [rows, 1], [rows, 1]])
+
+
 def _matrix(g: "Growth") -> Known:
     """A value of two axes; made by Flatten where there is none."""
     found = [one for one in g.pool if one.type in FLOATS and one.rank == 2]
+    if g.next is not None and g.next.rank == 2:
+        return g.next
     if found and g.draw.random() < 0.7:
         return g.draw.choice(found[-3:])
     return g.add("", "Flatten", [g.pick(FLOATS, lambda one: one.rank >= 1)], {"axis": 1})[0]
@@ -477,7 +502,7 @@ def _other_matrix(g: "Growth", shape: list[int], left: bool, turned: list[bool],
     """What goes on the other side; a value that fits, or a constant."""
     last = [*shape, 1][-2 - (len(shape) > 1) :][:2] if len(shape) > 1 else [1, shape[0]]
     inner = last[0 if turned[0] else 1] if left else last[1 if turned[1] else 0]
-    free = g.draw.choice([1, 2, 3])
+    free = g.draw.choice([1, 2, 3, g.batch])
     pair = [inner, free] if left else [free, inner]
     pair = pair[::-1] if turned[1 if left else 0] else pair
     if g.draw.random() < 0.3:
@@ -493,7 +518,7 @@ def _einsum(g: "Growth", operator: Operator) -> Call:
     known = g.pick(FLOATS, lambda one: 1 <= one.rank <= 5)
     others = [one for one in g.pool if one.type == known.type and 1 <= one.rank <= 5]
     letters = dict(zip("abcde", known.shape, strict=False))
-    terms = ["".join(letters)]
+    terms = [_diagonal(g, "".join(letters), known)]
     operands = [known]
     if g.draw.random() < 0.7:
         second = g.draw.choice(others) if g.draw.random() < 0.4 else None
@@ -501,12 +526,34 @@ def _einsum(g: "Growth", operator: Operator) -> Call:
         shape = [letters[one] for one in term]
         operands.append(second if second is not None else g.constant(numbers(g, shape, known.type)))
         terms.append(term)
+    if len(terms) > 1 and g.draw.random() < 0.3:
+        terms, operands = terms[::-1], operands[::-1]
     used = sorted(set("".join(terms)))
     kept = g.draw.sample(used, g.draw.randrange(1, len(used) + 1))
     if known.rows is not None and known.rows >= 0 and g.draw.random() > g.temper.daring:
         row = "abcde"[known.rows]
         kept = [row, *(one for one in kept if one != row)]
-    return Call(operands, {"equation": f"{','.join(terms)}->{''.join(kept)}"})
+    return Call(operands, {"equation": _written(g, terms, kept)})
+
+
+def _written(g: "Growth", terms: list[str], kept: list[str]) -> str:
+    """An equation; now and then without an arrow, with dots for what two terms begin with, or with spaces."""
+    left, right = ",".join(terms), "".join(kept)
+    way = g.draw.randrange(40)
+    if way == 0:
+        return left
+    if way == 1 and all(term[:1] == right[:1] for term in terms):
+        return f"{','.join('...' + term[1:] for term in terms)}->...{right[1:]}"
+    return f"{left} -> {right}" if way == 2 else f"{left}->{right}"
+
+
+def _diagonal(g: "Growth", term: str, known: Known) -> str:
+    """Now and then two axes of the same extent get one letter."""
+    pairs = [(a, b) for a in range(known.rank) for b in range(a) if known.shape[a] == known.shape[b]]
+    if not pairs or g.draw.random() > 0.03 + g.temper.daring / 4:
+        return term
+    later, first = g.draw.choice(pairs)
+    return term.replace(term[later], term[first])
 
 
 def _term(g: "Growth", letters: dict[str, int], second: Known | None) -> str:
@@ -515,7 +562,7 @@ def _term(g: "Growth", letters: dict[str, int], second: Known | None) -> str:
         return "".join(g.draw.sample(sorted(letters), g.draw.randint(1, min(2, len(letters)))))
     term = ""
     for size in second.shape:
-        same = [one for one, other in letters.items() if other == size and one not in term]
+        same = [one for one, other in letters.items() if (other == size or size == 1) and one not in term]
         new = next(one for one in "fghijklm" if one not in letters)
         one = g.draw.choice(same) if same and g.draw.random() < 0.8 else new
         letters[one] = size
@@ -560,7 +607,7 @@ def _split(g: "Growth", operator: Operator) -> Call:
         else:
             operands.append(g.hide(np.array(parts)))
     elif g.opset >= 18:
-        attributes["num_outputs"] = count
+        attributes["num_outputs"] = count + (g.draw.choice([-1, 1]) if g.draw.random() < g.temper.wild / 8 else 0)
     return Call(operands, attributes, count)
 
 
@@ -614,6 +661,8 @@ def _padding(g: "Growth", known: Known, place: int) -> int:
 def _where(g: "Growth", operator: Operator) -> Call:
     """A condition that is computed, or a constant that can be broadcast with what it chooses from."""
     kinds = operator.operands[1].types & {*FLOATS, *INTEGERS}
+    if g.draw.random() < 0.1:
+        return _chosen(g)
     one = _first(g, Operand("X", "Single", frozenset(kinds)))
     other = partner(g, one, frozenset({one.type}))
     fixed = one.rows is None or g.draw.random() < 0.4
@@ -622,6 +671,22 @@ def _where(g: "Growth", operator: Operator) -> Call:
         pattern = np.array([g.draw.random() < 0.5 for _ in range(tested.value.size)]).reshape(tested.shape)
         tested = g.constant(pattern)
     return Call([tested, one, other], {})
+
+
+def _chosen(g: "Growth") -> Call:
+    """Truth values choose from constants, of any type."""
+    tested, kind = truth(g), g.draw.choice([*FLOATS, *INTEGERS])
+    return Call([tested, *(g.constant(numbers(g, broadcast_shape(g, tested), kind)) for _ in range(2))], {})
+
+
+def _dropout(g: "Growth", operator: Operator) -> Call:
+    """Of rows or of constants; training or not."""
+    known = g.constant(numbers(g, [g.batch, 2], "tensor(float)")) if g.draw.random() < 0.2 else g.pick(FLOATS)
+    operands: list[Known | None] = [known]
+    if len(operator.operands) > 1 and g.draw.random() < 0.6:
+        operands.append(g.constant(np.array(0.5, np.float32)) if g.draw.random() < 0.7 else None)
+        operands.append(g.constant(np.array(g.draw.random() < 0.1 + g.temper.daring)))
+    return Call(operands, _attributes(g, operator, known), g.draw.choice([1, 1, 1, 2]))
 
 
 def _constant(g: "Growth", operator: Operator) -> Call:
@@ -649,6 +714,23 @@ def _range(g: "Growth", operator: Operator) -> Call:
     return Call([g.constant(np.array(one, np.float32)) for one in (start, limit, step)], {})
 
 
+def _of_constants(g: "Growth", operator: Operator) -> Call:
+    """Operators that only constants may go through: constants that the result can meet rows with."""
+    known = g.pick(FLOATS)
+    if g.draw.random() < 0.15 or not known.rank:
+        return _by_schema(g, operator)
+    shape = broadcast_shape(g, known)
+    if operator.name == "NonZero":
+        return Call([g.constant(numbers(g, [known.shape[-1]], known.type))], {})
+    if operator.name == "ScatterND":
+        shape = shape if shape and 0 not in shape else [1]
+        place = [g.draw.randrange(shape[0])]
+        update = numbers(g, [1, *shape[1:]], known.type)
+        data = g.constant(numbers(g, shape, known.type))
+        return Call([data, g.constant(np.array([place])), g.constant(update)], {})
+    return Call([g.constant(numbers(g, shape, known.type))], {})
+
+
 def _filled(g: "Growth", operator: Operator) -> Call:
     """A constant of a shape that is given, or that of a value."""
     known = g.pick(FLOATS)
@@ -659,7 +741,12 @@ def _filled(g: "Growth", operator: Operator) -> Call:
     return Call([sizes], {"value": numpy_helper.from_array(value)} if g.draw.random() < 0.8 else {})
 
 
+#: Operators that have a rule for constants alone.
+ON_CONSTANTS = ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+ON_CONSTANTS += ("NonZero", "ScatterND")
+
 FITS: dict[str, Callable[["Growth", Operator], Call]] = {
+    **dict.fromkeys(ON_CONSTANTS, _of_constants),
     **dict.fromkeys(("Conv", "FusedConv"), _convolution),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "LRN"), _global_pool),
@@ -674,6 +761,7 @@ FITS: dict[str, Callable[["Growth", Operator], Call]] = {
     "Slice": _slice,
     "Pad": _pad,
     "Where": _where,
+    "Dropout": _dropout,
     "Constant": _constant,
     "Range": _range,
     "ConstantOfShape": _filled,
@@ -697,8 +785,11 @@ def _spoil_attribute(g: "Growth", operator: Operator, call: Call) -> None:
         return _spoil_list(g, operator, call)
     one = g.draw.choice(operator.attributes)
     there = call.attributes.get(one.name)
-    if there is not None and g.draw.random() < 0.1:
+    way = g.draw.random()
+    if there is not None and way < 0.1:
         del call.attributes[one.name]
+    elif way < 0.15:
+        call.attributes[g.draw.choice([one.name, "unheard_of"])] = g.draw.choice([1, 1.0, [1], [1.0], "NOTSET"])
     elif one.type == "INT":
         call.attributes[one.name] = g.draw.choice([2, -1, 3, -2, 2, -1, 0, 1, g.draw.choice(EXTREMES)])
     elif one.type == "INTS":
@@ -743,7 +834,8 @@ def _spoil_list(g: "Growth", operator: Operator, call: Call) -> None:
     entries = spoiled_list(g, [int(entry) for entry in old.value.ravel()])
     kind = np.iinfo(old.value.dtype)
     found = np.array([min(max(entry, kind.min), kind.max) for entry in entries], np.int64)
-    found = found[0] if old.rank == 0 and len(found) == 1 else found
+    found = found[0] if len(found) == 1 and (old.rank == 0) == (g.draw.random() < 0.9) else found
+    found = found.reshape(1, -1) if g.draw.random() < 0.1 else found
     operands[place] = g.hide(np.asarray(found)) if old.type == "tensor(int64)" else g.constant(found.astype(np.int32))
     call.operands = operands
 

@@ -23,15 +23,15 @@ class Graph:
     operators: tuple[str, ...] = ()
 
 
-def framed(growth: Growth, output: Known) -> Graph:
-    """The file for one output of a grown graph."""
+def framed(growth: Growth, output: Known, odd: float) -> Graph:
+    """The file for one output of a grown graph; `odd` is how often it holds something that a plain graph does not."""
     outputs = [output]
     if growth.draw.random() < 0.08:
         outputs += [known for known in growth.draw.sample(growth.pool, 1) if known.depth and known is not output]
     nodes = _needed(growth, {known.name for known in outputs})
     nodes, constants = _constants(growth, nodes)
     model = _model(growth, nodes, constants, outputs)
-    if growth.draw.random() < 0.06:
+    if growth.draw.random() < odd:
         growth.draw.choice(ODDITIES)(growth, model)
     operators = tuple(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in model.graph.node)
     optimize = growth.draw.random() < 0.15
@@ -153,4 +153,119 @@ def _noted(growth: Growth, model: onnx.ModelProto) -> None:
         model.graph.value_info.append(helper.make_tensor_value_info(known.name, kind, shape))
 
 
-ODDITIES = (_function, _branch, _twice, _replaceable, _disorder, _declared, _noted)
+def _sparse(growth: Growth, model: onnx.ModelProto) -> None:
+    """A constant is written as a sparse tensor."""
+    tensors = [one for one in model.graph.initializer if one.data_type == 1 and one.dims]
+    for tensor in growth.draw.sample(tensors, min(1, len(tensors))):
+        value = numpy_helper.to_array(tensor)
+        places = numpy_helper.from_array(np.arange(value.size), f"{tensor.name}_places")
+        entries = numpy_helper.from_array(value.ravel(), tensor.name)
+        model.graph.initializer.remove(tensor)
+        model.graph.sparse_initializer.append(helper.make_sparse_tensor(entries, places, list(tensor.dims)))
+
+
+def _more_inputs(growth: Growth, model: onnx.ModelProto) -> None:
+    """A second input; before the first one, sometimes."""
+    second = helper.make_tensor_value_info("second", 1, ["batch", 1])
+    model.graph.input.insert(growth.draw.randrange(2), second)
+
+
+def _imports(growth: Growth, model: onnx.ModelProto) -> None:
+    """Another opset than the graph was made for, the same one by its other name, or two."""
+    way = growth.draw.randrange(4)
+    if way == 0:
+        model.opset_import[0].domain = "ai.onnx"
+    elif way == 1:
+        model.opset_import.append(helper.make_opsetid("ai.onnx", growth.draw.choice([7, 13, 18, growth.opset])))
+    else:
+        model.opset_import[0].version = growth.draw.choice([1, 5, 6, 26, 27])
+
+
+def _unknown(growth: Growth, model: onnx.ModelProto) -> None:
+    """A field that no version of the format has: number 99, a varint."""
+    places = [model, model.graph, *model.graph.node]
+    growth.draw.choice(places).MergeFromString(b"\x98\x06\x01")
+
+
+def _attributes(growth: Growth, model: onnx.ModelProto) -> None:
+    """An attribute comes twice, has another name's value, or is one that the operator does not have."""
+    node = growth.draw.choice(model.graph.node)
+    way = growth.draw.randrange(3)
+    if way == 0 and node.attribute:
+        node.attribute.append(growth.draw.choice(node.attribute))
+    elif way == 1 and node.attribute:
+        growth.draw.choice(node.attribute).ref_attr_name = "other"
+    else:
+        node.attribute.append(helper.make_attribute("unheard_of", 1))
+
+
+def _training(growth: Growth, model: onnx.ModelProto) -> None:
+    """A graph for training stands beside the graph."""
+    model.training_info.add().algorithm.CopyFrom(model.graph)
+
+
+def _ends(growth: Growth, model: onnx.ModelProto) -> None:
+    """No output; or one that is an input, a constant, any value, or is never computed."""
+    way = growth.draw.randrange(9)
+    if way == 0:
+        del model.graph.output[:]
+    else:
+        names = ["x", *(tensor.name for tensor in model.graph.initializer), "nothing"]
+        computed = [name for node in model.graph.node for name in node.output if name]
+        del model.graph.output[1:]
+        model.graph.output[0].CopyFrom(onnx.ValueInfoProto(name=growth.draw.choice([*names, *computed])))
+
+
+def _outside(growth: Growth, model: onnx.ModelProto) -> None:
+    """A constant lies outside the file; or is no number."""
+    for tensor in growth.draw.sample(list(model.graph.initializer), min(1, len(model.graph.initializer))):
+        if growth.draw.random() < 0.5:
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="elsewhere")
+        else:
+            tensor.CopyFrom(helper.make_tensor(tensor.name, onnx.TensorProto.STRING, [1], [b"text"]))
+
+
+def _exchanged(growth: Growth, model: onnx.ModelProto) -> None:
+    """An operator that changes no shape becomes another one: of another domain, one that draws, or overloaded."""
+    nodes = [node for node in model.graph.node if len(node.input) == 1 and not node.attribute and not node.domain]
+    for node in growth.draw.sample(nodes, min(1, len(nodes))):
+        way = growth.draw.randrange(4)
+        if way == 0:
+            node.op_type = growth.draw.choice(["RandomUniformLike", "RandomNormalLike", "Bernoulli"])
+        elif way == 1:
+            node.domain = growth.draw.choice(["ai.onnx", "com.microsoft", "com.microsoft.nchwc", "ai.onnx.ml"])
+        elif way == 2:
+            node.overload = "other"
+        else:
+            node.op_type, node.domain = growth.draw.choice(["ReorderInput", "GlobalMaxPool"]), "com.microsoft.nchwc"
+            model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+
+
+def _empty(growth: Growth, model: onnx.ModelProto) -> None:
+    """A name is left out: of an operand, an output or a constant."""
+    node = growth.draw.choice(model.graph.node)
+    names = growth.draw.choice([node.input, node.output])
+    if names:
+        names[growth.draw.randrange(len(names))] = ""
+
+
+ODDITIES = (
+    _function,
+    _branch,
+    _twice,
+    _replaceable,
+    _disorder,
+    _declared,
+    _noted,
+    _sparse,
+    _more_inputs,
+    _imports,
+    _unknown,
+    _attributes,
+    _training,
+    _ends,
+    _outside,
+    _exchanged,
+    _empty,
+)

@@ -22,6 +22,7 @@ def generate(
     operators: tuple[tuple[str, str], ...],
     focus: tuple[tuple[str, str], ...] = (),
     before: Callable[[bytes], None] = lambda model: None,
+    odd: float = 0.08,
 ) -> Graph | None:
     """Graph `number` of this seed; None if it came to nothing."""
     growth = Growth(random.Random(f"{seed}/{number}"), operators, focus, before)
@@ -38,7 +39,7 @@ def generate(
         output = finished(growth, last)
     except Refused:
         return None
-    return framed(growth, output)
+    return framed(growth, output, odd)
 
 
 def _grown(growth: Growth) -> Known | None:

@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 import onnx
 import schemas
-from draws import arguments, spoiled
-from known import Known, Refused
+from draws import ON_CONSTANTS, arguments, spoiled
+from faults import extents, meeting, moved, with_data, with_rows
+from known import Call, Known, Refused
 from onnx import helper, numpy_helper
 from oracle import integers, session
 
@@ -21,14 +22,21 @@ INTEGERS = ("tensor(int64)",)
 
 #: How often an operator is drawn, if not once: those that seldom run or seldom lead to a proof.
 WEIGHTS: dict[str, float] = {
-    **dict.fromkeys(("Mod", "Or", "Not", "ArgMin", "ArgMax", "Clip", "MeanVarianceNormalization"), 1.6),
-    **dict.fromkeys(("Dropout", "Gelu", "Range", "ConstantOfShape", "LessOrEqual", "GreaterOrEqual"), 1.4),
-    **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.FusedConv", "Slice", "Trilu", "Expand"), 1.4),
-    **dict.fromkeys(("And", "Xor", "IsInf", "RMSNormalization", "LRN", "GroupNormalization", "Gemm"), 2.4),
-    **dict.fromkeys(("Swish", "com.microsoft.FusedGemm"), 3.5),
-    "com.microsoft.SkipLayerNormalization": 5.0,
+    **dict.fromkeys(ON_CONSTANTS, 1.4),
+    **dict.fromkeys(("Ceil", "Pad", "ReduceLogSum", "ReduceSumSquare", "ReduceMax", "Celu", "Round", "Shrink"), 1.3),
+    **dict.fromkeys(("TopK", "BatchNormalization", "Conv", "Concat", "IsNaN", "GlobalLpPool", "HardSwish"), 1.5),
+    **dict.fromkeys(("Mish", "SimplifiedLayerNormalization", "LayerNormalization", "Range", "Slice", "Expand"), 1.8),
+    **dict.fromkeys(("Mod", "Clip", "MeanVarianceNormalization", "Not", "com.microsoft.FusedMatMul"), 1.9),
+    **dict.fromkeys(("Trilu", "Gelu", "GreaterOrEqual", "Einsum", "PRelu", "com.microsoft.FusedConv"), 2.1),
+    **dict.fromkeys(("LessOrEqual", "ConstantOfShape", "Dropout", "Split", "Or", "ScatterND", "ArgMax"), 2.5),
+    **dict.fromkeys(("And", "Xor", "IsInf", "RMSNormalization", "ArgMin", "GroupNormalization"), 3.1),
+    **dict.fromkeys(("Gemm", "LRN"), 3.8),
+    **dict.fromkeys(("Swish", "com.microsoft.FusedGemm", "com.microsoft.SkipLayerNormalization"), 7.0),
 }
 OPSETS = (*range(7, 26), 13, 17, 17, 18, 18, 20, 21)
+#: What can be wrong with a single node: it works along the rows; it is spoiled; its operand has rows elsewhere, or
+#: folded; a parameter of it is made of rows; a constant of it has an entry for each row; its shape hangs on data.
+FAULTS = ("daring", "spoiled", "spoiled", "moved", "parameter", "rowwise", "data")
 
 
 @dataclass
@@ -42,6 +50,8 @@ class Temper:
     daring: float
     """How often the axis of the rows is taken where another one could be."""
     steps: int
+    fault: str = ""
+    """What is wrong with one node of the theme, in a graph that is tame else; empty if nothing is planned."""
 
 
 @dataclass
@@ -62,6 +72,8 @@ class Growth:
     odd: list[Known] = field(default_factory=list)
     """Outputs of nodes that are outside the schema."""
     count: int = 0
+    next: Known | None = None
+    """A value that the next operator should take."""
 
     def __post_init__(self) -> None:
         draw = self.draw
@@ -76,6 +88,9 @@ class Growth:
             draw.choice([0.02, 0.05, 0.3]),
             draw.choice([1, 2, 3, 4, 5, 6, 8]),
         )
+        if draw.random() < 0.4:
+            steps = draw.choice([1, 1, 2, 3])
+            self.temper = Temper(0, draw.choice([0, 0, 0.8]), 0.02, steps, draw.choice(FAULTS))
         self._input()
 
     def _theme(self) -> tuple[str, str]:
@@ -118,6 +133,8 @@ class Growth:
 
     def pick(self, types: frozenset[str] | Sequence[str], fits: Callable[[Known], bool] = lambda known: True) -> Known:
         """A value of one of these types, more often a late one and one with rows; Refused if there is none."""
+        if self.next is not None and self.next.type in types and fits(self.next):
+            return self.next
         found = [known for known in self.pool if known.type in types and fits(known)]
         if not found:
             raise Refused("no operand of this type")
@@ -203,7 +220,10 @@ class Growth:
     ) -> list[Known]:
         """One more node and its outputs; Refused if it does not run."""
         names = [known.name if known else "" for known in operands]
-        node = helper.make_node(operator, names, [self.name() for _ in range(outputs)], domain=domain)
+        results = [self.name() for _ in range(outputs)]
+        if outputs > 1 and self.draw.random() < 0.1:
+            results[self.draw.randrange(outputs)] = ""
+        node = helper.make_node(operator, names, results, domain=domain)
         try:
             node.attribute.extend(_attribute(key, value) for key, value in (attributes or {}).items())
         except (TypeError, ValueError) as error:
@@ -211,7 +231,8 @@ class Growth:
         values = self._run(node, [known for known in operands if known])
         self.nodes.append(node)
         depth = 1 + max((known.depth for known in operands if known), default=0)
-        found = [Known(name, *pair, depth=depth) for name, pair in zip(node.output, values, strict=True)]
+        named = [name for name in node.output if name]
+        found = [Known(name, *pair, depth=depth) for name, pair in zip(named, values, strict=True)]
         for known in found:
             known.rows = self._rows(known)
         self.pool += [known for known in found if known.value.size or known.rank == 1]
@@ -226,7 +247,7 @@ class Growth:
             for name, known in given.items()
         ]
         graph = helper.make_graph(
-            [node], "one", infos, [onnx.ValueInfoProto(name=n) for n in node.output], fixed.values()
+            [node], "one", infos, [onnx.ValueInfoProto(name=n) for n in node.output if n], fixed.values()
         )
         model = self._model(graph).SerializeToString()
         self.before(model)
@@ -275,21 +296,38 @@ class Growth:
         chosen = self._operator()
         if chosen is None:
             raise Refused("no such operator in this opset")
+        fault = self.temper.fault if (chosen.domain, chosen.name) == self.theme else ""
         try:
-            call = arguments(self, chosen)
+            call = self._faulty(chosen, fault) if fault else arguments(self, chosen)
         except (LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
             raise Refused(str(error)) from None
-        wild = self.draw.random() < self.temper.wild
+        wild = fault == "spoiled" or self.draw.random() < self.temper.wild
         call = spoiled(self, chosen, call) if wild else call
         found = self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)
         if wild or (self.draw.random() < 0.4 and any(known and known.type in INTEGERS for known in call.operands[1:])):
             self.odd += [known for known in found if known.value.size]
-        return found[0]
+        self.temper.fault = "" if fault else self.temper.fault
+        if fault == "data":
+            return extents(self, found[0])
+        return meeting(self, found[0]) if chosen.name in ON_CONSTANTS and found[0].rows is None else found[0]
+
+    def _faulty(self, chosen: schemas.Operator, fault: str) -> Call:
+        """A call with one thing planned wrong."""
+        kept = self.temper
+        if fault in ("daring", "rowwise"):
+            self.temper = Temper(0, kept.hidden, 1.0 if fault == "daring" else 3.0, kept.steps)
+        try:
+            if fault == "moved":
+                self.next = moved(self)
+            call = arguments(self, chosen)
+            return {"parameter": with_rows, "data": with_data}.get(fault, lambda _, call: call)(self, call)
+        finally:
+            self.temper, self.next = kept, None
 
     def _operator(self) -> schemas.Operator | None:
         """The theme, or any operator of the table; now and then one that has no rule."""
         chance = self.draw.random()
-        if chance < 0.35:
+        if chance < (0.7 if self.temper.fault else 0.35):
             domain, name = self.theme
         elif chance > 0.997:
             domain, name = "", self.draw.choice(schemas.strangers())

@@ -1,371 +1,328 @@
 """How strong the fuzzer is: every check of the inspector is taken out in turn, and the fuzzer has to notice.
 
-    python experiments/independence/mutants.py --log mutants.jsonl --graphs 4000 [--share 0/2] [--only TEXT]
+    python experiments/independence/corpus.py --graphs 20000 --out corpus.pickle
+    python experiments/independence/mutants.py --corpus corpus.pickle --log mutants.jsonl [--only TEXT]
 
-A mutant is a copy of the package with one check less (`sites`, `tables`). The fuzzer runs on it, with the operators in
-whose rules the check stands drawn most of the time, until a graph is found that the mutant gets wrong and the inspector
-as it is does not. The log has one line for each mutant and is read again: what is in it is not repeated.
+The checks are those of the sources (`cuts`) and of the tables (`tables`). All are switches in one copy of the package.
+The argument, without the witness, is made anew for the graphs of a corpus in which the check refuses something: of the
+others the mutant says what the inspector says. A mutant is found if there is one of
+
+- a false proof: it proves a graph whose rows were seen to interact;
+- a contradiction: what it says of a value is not what the runtime computes;
+- a death: it lets a node pass to the runtime that the runtime died of;
+- a crash: it ends with an exception of its own.
+
+The log has one line for each mutant.
 """
 
 import argparse
-import ast
-import importlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parents[1] / "src"
-PACKAGE = Path("soundsmooth", "models", "independence")
-#: The modules of the package that the argument for ONNX graphs stands in.
-MODULES = ("extents", "values", "flow", "onnx_node", "onnx_graph", "onnx_rules", "onnx_runtime", "onnx_sizes")
-#: More operators than these, and a mutant is fuzzed with all of them.
-MOST_FOCUS = 45
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cuts
+import equivalent
+import switches
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 #: How a mutant may end.
-FOUND, MISSED, BROKEN = "found", "missed", "broken"
+FOUND, MISSED, EQUIVALENT = "found", "missed", "equivalent"
+#: Parts of a rule that can be loosened: what stands in its place, and the check that reads it.
+PARTS: dict[str, tuple[object, str]] = {
+    "since": (0, "onnx_dialect.check without `node.opset < rule.since`"),
+    "outputs": (None, "onnx_dialect.check without `rule.outputs is not None and len(node.shapes) > rule.outputs`"),
+    "constants": (
+        None,
+        "onnx_dialect.check without `any((value is not None and value.axis is not None for value in fixed))`",
+    ),
+    "operands": ((0, 99), "onnx_dialect.check without `problem is not None`"),
+}
+#: What the parts are if nothing is said.
+USUAL = {"since": 7, "outputs": None, "constants": None, "operands": None}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One check less: its name, what it does to a copy of the sources, and the operators that it is about."""
+    """One check less: its name, the switch that fires where it matters, and how it is taken out and put back."""
 
     name: str
-    patch: Callable[[Path], None]
-    focus: tuple[str, ...] = ()
+    switch: str
+    out: Callable[[], None]
+    back: Callable[[], None]
+    operator: str = ""
+    """Only graphs with this operator, if not empty."""
 
 
-# Checks in the sources. -------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Said:
+    """What an inspector says of a graph."""
+
+    proved: bool = False
+    contradiction: str | None = None
+    crash: str | None = None
+    passed: bool = False
+    """Of a deadly node: that it may go to the runtime."""
 
 
-def sites() -> Iterator[Mutant]:
-    """Every condition of a `raise Unproved`, or of giving up with None, that can be taken out."""
-    reach = operators_by_function()
-    for module in MODULES:
-        tree = ast.parse((SOURCE / PACKAGE / f"{module}.py").read_text())
-        for function, node in _checks(tree):
-            for label, change in _changes(node):
-                where = f"{module}.{function}:{node.lineno} {label}"
-                focus = tuple(sorted(reach.get((module, function), ())))
-                yield Mutant(where, _rewriting(module, node.lineno, node.col_offset, change), focus)
+def switched() -> list[str]:
+    """From now on the package is a copy with switches in it; their names."""
+    folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+    shutil.copytree(SOURCE / "soundsmooth", folder / "soundsmooth", ignore=shutil.ignore_patterns("__pycache__"))
+    names = list(cuts.install(folder))
+    sys.path.insert(0, str(folder))
+    import soundsmooth
+
+    assert soundsmooth.__file__.startswith(str(folder)), "another copy of the package is in use"
+    return names
 
 
-def _checks(tree: ast.Module) -> Iterator[tuple[str, ast.If | ast.Raise]]:
-    """The statements that can be changed, each with the outermost function or class it stands in."""
-    for top in tree.body:
-        if isinstance(top, ast.FunctionDef | ast.ClassDef):
-            for node in ast.walk(top):
-                if isinstance(node, ast.If) and _gives_up(node.body):
-                    yield top.name, node
-            yield from ((top.name, node) for node in _other_raises(top))
+# The mutants. -----------------------------------------------------------------------------------------------------
 
 
-def _gives_up(body: list[ast.stmt]) -> bool:
-    """`raise Unproved(…)` or `return None`, and nothing else."""
-    if len(body) != 1:
-        return False
-    (only,) = body
-    if isinstance(only, ast.Return):
-        return isinstance(only.value, ast.Constant) and only.value.value is None
-    return _raises(only)
+def mutants(names: list[str]) -> list[Mutant]:
+    return [*(_by_switch(name) for name in names), *forms(), *tables()]
 
 
-def _raises(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Raise)
-        and isinstance(node.exc, ast.Call)
-        and isinstance(node.exc.func, ast.Name)
-        and node.exc.func.id == "Unproved"
-    )
+def _by_switch(name: str) -> Mutant:
+    return Mutant(name, name, lambda: setattr(switches, "active", name), lambda: setattr(switches, "active", None))
 
 
-def _other_raises(top: ast.FunctionDef | ast.ClassDef) -> Iterator[ast.Raise]:
-    """Raises with other statements beside them; not the last of a function, without which it has no result."""
-    for node in ast.walk(top):
-        for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            if not isinstance(body, list) or (isinstance(node, ast.If) and body is node.body and _gives_up(body)):
-                continue
-            last = isinstance(node, ast.FunctionDef)
-            yield from (one for one in (body[:-1] if last else body) if isinstance(one, ast.Raise) and _raises(one))
+def forms() -> Iterator[Mutant]:
+    """Every form of attributes admits anything: wherever it is used, and for one attribute of one operator."""
+    from soundsmooth.models.independence import onnx_dialect, onnx_graph
+
+    names = {id(form): name for name, form in vars(onnx_dialect).items() if isinstance(form, onnx_dialect.Form)}
+    kinds: set[str] = set()
+    for domain, rules in onnx_graph.DOMAINS.items():
+        for operator, rule in rules.items():
+            attributes = {}
+            for attribute, form in rule.attributes.items():
+                kind = f"form {names[id(form)]} admits anything"
+                own = f"attribute {_title(domain, operator)}.{attribute} admits anything"
+                kinds.add(kind)
+                attributes[attribute] = replace(form, fits=_two_switches(kind, own, form.fits))
+                yield _by_switch(own)
+            rules[operator] = replace(rule, attributes=attributes)
+    yield from map(_by_switch, sorted(kinds))
 
 
-def _changes(node: ast.If | ast.Raise) -> Iterator[tuple[str, Callable[[ast.AST], ast.AST]]]:
-    """Ways to take a check out: an alternative of its condition, the whole condition, or the raise."""
-    if isinstance(node, ast.Raise):
-        yield "without its raise", lambda old: ast.Pass()
-    elif isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or):
-        for number, part in enumerate(node.test.values):
-            yield f"without `{ast.unparse(part)}`", _without(number)
-    else:
-        yield f"without `{ast.unparse(node.test)}`", _never
+def _two_switches(kind: str, own: str, fits: Callable[..., bool]) -> Callable[..., bool]:
+    def both(value: object, node: object) -> bool:
+        return bool(switches.part(kind, switches.part(own, fits(value, node), True), True))
 
-
-def _without(number: int) -> Callable[[ast.AST], ast.AST]:
-    """The condition less one alternative; what stands on it later must not fail, so it becomes False in its place."""
-
-    def change(old: ast.AST) -> ast.AST:
-        assert isinstance(old, ast.If)
-        assert isinstance(old.test, ast.BoolOp)
-        old.test.values[number] = ast.Constant(False)
-        return old
-
-    return change
-
-
-def _never(old: ast.AST) -> ast.AST:
-    assert isinstance(old, ast.If)
-    old.test = ast.Constant(False)
-    return old
-
-
-def _rewriting(module: str, line: int, column: int, change: Callable[[ast.AST], ast.AST]) -> Callable[[Path], None]:
-    """A patch that changes the statement at one place of a module."""
-
-    class Change(ast.NodeTransformer):
-        def generic_visit(self, node: ast.AST) -> ast.AST:
-            here = isinstance(node, ast.If | ast.Raise) and (node.lineno, node.col_offset) == (line, column)
-            return change(node) if here else super().generic_visit(node)
-
-    def patch(folder: Path) -> None:
-        path = folder / PACKAGE / f"{module}.py"
-        tree = ast.fix_missing_locations(Change().visit(ast.parse(path.read_text())))
-        path.write_text(ast.unparse(tree) + "\n")
-
-    return patch
-
-
-# Which operators a function is for. -------------------------------------------------------------------------------
-
-
-def operators_by_function() -> dict[tuple[str, str], set[str]]:
-    """For each function the operators whose rules come to it."""
-    calls, starts = _calls(), _starts()
-    found: dict[tuple[str, str], set[str]] = {}
-    for title, functions in starts.items():
-        left, seen = list(functions), set()
-        while left:
-            one = left.pop()
-            if one not in seen:
-                seen.add(one)
-                found.setdefault(one, set()).add(title)
-                left += calls.get(one, ())
-    return {key: names if len(names) <= MOST_FOCUS else set() for key, names in found.items()}
-
-
-def _calls() -> dict[tuple[str, str], set[tuple[str, str]]]:
-    """For each function or class of the modules the functions whose names it mentions."""
-    trees = {module: ast.parse((SOURCE / PACKAGE / f"{module}.py").read_text()) for module in MODULES}
-    tops = {
-        module: {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef | ast.ClassDef)}
-        for module, tree in trees.items()
-    }
-    where: dict[str, list[str]] = {}
-    for module, names in tops.items():
-        for name in names:
-            where.setdefault(name, []).append(module)
-    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for module, names in tops.items():
-        for name, node in names.items():
-            found[module, name] = {
-                (module if module in where[other] else where[other][0], other)
-                for other in _mentioned(node)
-                if other in where
-            }
-    return found
-
-
-def _mentioned(node: ast.AST) -> set[str]:
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    return names | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
-
-
-def _starts() -> dict[str, set[tuple[str, str]]]:
-    """For each operator the functions that tables of the modules name for it."""
-    import subject
-
-    titles = {f"{domain}.{name}" if domain else name: name for domain, name in subject.table()}
-    found: dict[str, set[tuple[str, str]]] = {title: set() for title in titles}
-    for module in MODULES:
-        loaded = importlib.import_module(f"{'.'.join(PACKAGE.parts)}.{module}")
-        for table in (value for value in vars(loaded).values() if isinstance(value, dict)):
-            for title, name in titles.items():
-                for function in _functions(table.get(name)):
-                    found[title].add(function)
-    return found
-
-
-def _functions(entry: Any) -> Iterator[tuple[str, str]]:
-    """The functions in an entry of a table: itself, or what it holds; of closures also what they close over."""
-    parts = [entry, *vars(entry).values()] if hasattr(entry, "__dict__") else [entry]
-    for part in parts:
-        if callable(part) and hasattr(part, "__qualname__"):
-            yield part.__module__.rpartition(".")[2], part.__qualname__.partition(".")[0]
-            for cell in getattr(part, "__closure__", None) or ():
-                inside = cell.cell_contents
-                yield from (
-                    pair for one in (inside if isinstance(inside, tuple) else (inside,)) for pair in _functions(one)
-                )
-
-
-# Entries of tables. -----------------------------------------------------------------------------------------------
-
-#: Where a loosened rule is put into its table; `{title}` is its place and `{change}` what becomes of it.
-LOOSENED = """
-from dataclasses import replace as _replace
-from .onnx_graph import DOMAINS as _domains
-_old = _domains[{domain!r}][{name!r}]
-_domains[{domain!r}][{name!r}] = _replace(_old, {change})
-"""
-ANYTHING = "type('Anything', (frozenset,), {'__contains__': lambda self, one: True})()"
+    return both
 
 
 def tables() -> Iterator[Mutant]:
-    """Every entry of the table of rules made less strict; to be extended with the table."""
-    import subject
-
+    """Every other entry of every rule made less strict."""
     from soundsmooth.models.independence.onnx_graph import DOMAINS
 
-    for domain, name in subject.table():
-        rule = DOMAINS[domain][name]
-        title = f"{domain}.{name}" if domain else name
-        changes = {"most": "most=None"} if rule.most is not None else {}
-        changes |= {"since": "since=0"} if rule.since > 7 else {}
-        changes |= {"sizes": f"sizes={ANYTHING}", "attributes": f"attributes={ANYTHING}"}
-        for what, change in changes.items():
-            code = LOOSENED.format(domain=domain, name=name, change=change)
-            yield Mutant(f"table {title} without {what}", _appending(code), (title,))
+    for domain, rules in DOMAINS.items():
+        for operator, rule in rules.items():
+            for part, (loose, switch) in PARTS.items():
+                if getattr(rule, part) != USUAL[part]:
+                    title = _title(domain, operator)
+                    loosened = replace(rule, **{part: loose})
+                    yield Mutant(
+                        f"table {title} without {part}={getattr(rule, part)}",
+                        switch,
+                        lambda rules=rules, operator=operator, loosened=loosened: rules.update({operator: loosened}),
+                        lambda rules=rules, operator=operator, rule=rule: rules.update({operator: rule}),
+                        title,
+                    )
 
 
-def _appending(code: str) -> Callable[[Path], None]:
-    def patch(folder: Path) -> None:
-        with (folder / PACKAGE / "__init__.py").open("a") as file:
-            file.write(code)
-
-    return patch
+def _title(domain: str, operator: str) -> str:
+    return f"{domain}.{operator}" if domain else operator
 
 
-def mutants() -> list[Mutant]:
-    """All mutants: (name, patch, operators). More kinds go here."""
-    return [*sites(), *tables()]
+# What an inspector says. ------------------------------------------------------------------------------------------
 
 
-# Fuzzing one. -----------------------------------------------------------------------------------------------------
+class Case:
+    """A graph of the corpus, and what does not hang on the inspector."""
 
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+        self.fired: frozenset[str] = frozenset()
+        self.proved = False
 
-def fuzzed(source: Path, first: int, graphs: int, seed: int, focus: tuple[str, ...], patience: float) -> dict[str, Any]:
-    """The result of the fuzzer on some sources, up to the first finding."""
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        out = Path(folder, "result.json")
-        command = [
-            sys.executable,
-            str(HERE / "fuzz.py"),
-            "--first",
-            str(first),
-            "--graphs",
-            str(graphs),
-            "--seed",
-            str(seed),
-        ]
-        command += ["--until", "1", "--out", str(out), *(["--focus", ",".join(focus)] if focus else [])]
-        subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True, timeout=patience, check=False
-        )
-        return dict(json.loads(out.read_text())) if out.exists() else {}
+    @cached_property
+    def operators(self) -> frozenset[str]:
+        import onnx
 
+        proto = onnx.load_model_from_string(self.kept.ran or self.kept.model)
+        return frozenset(_title(node.domain, node.op_type) for node in proto.graph.node)
 
-def verdict(mutant: Mutant, graphs: int, seed: int, patience: float) -> dict[str, Any]:
-    """Whether the fuzzer notices a mutant, and after how many graphs."""
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        source = Path(folder)
-        shutil.copytree(SOURCE / "soundsmooth", source / "soundsmooth", ignore=shutil.ignore_patterns("__pycache__"))
-        mutant.patch(source)
+    @cached_property
+    def violation(self) -> str | None:
+        """How rows were seen to interact; last digits do not count."""
+        import oracle
+
+        found = oracle.violation(self.kept.ran, self.kept.batch, False)
+        return None if found is None or found.startswith(oracle.DIGITS) else found
+
+    def said(self) -> Said:
         try:
-            found = _hunted(mutant, source, graphs, seed, patience)
-        except subprocess.TimeoutExpired:
-            found = {"end": MISSED, "how": "out of time"}
-    return {"mutant": mutant.name, "focus": len(mutant.focus), **found, "seconds": round(time.monotonic() - start, 1)}
+            return _deadly(self.kept) if self.kept.deadly else _argued(self.kept)
+        except Exception:
+            return Said(crash=traceback.format_exc(limit=-2))
 
 
-def _hunted(mutant: Mutant, source: Path, graphs: int, seed: int, patience: float) -> dict[str, Any]:
-    """Findings one after the other, until there is one that the inspector as it is does not have."""
-    first = 0
-    while first < graphs:
-        result = fuzzed(source, first, graphs - first, seed, mutant.focus, patience)
-        if not result:
-            return {"end": BROKEN, "how": "the fuzzer does not start on it"}
-        findings = [*result["false proofs"], *result["contradictions"]]
-        if not findings:
-            return {
-                "end": MISSED,
-                "graphs": graphs,
-                **_difference(mutant, result, graphs - first, first, seed, patience),
-            }
-        number = findings[0]["graph"]
-        plain = fuzzed(SOURCE, number, 1, seed, mutant.focus, patience)
-        if not plain["false proofs"] and not plain["contradictions"]:
-            kind = "false proof" if result["false proofs"] else "contradiction"
-            return {"end": FOUND, "kind": kind, "graphs": number + 1, "how": findings[0]["how"]}
-        first = number + 1
-    return {"end": MISSED, "graphs": graphs}
+def _deadly(kept: Any) -> Said:
+    import onnx
+
+    from soundsmooth.models.onnx_schema import malformed
+
+    return Said(passed=malformed(onnx.load_model_from_string(kept.model)) is None)
 
 
-def _difference(
-    mutant: Mutant, result: dict[str, Any], graphs: int, first: int, seed: int, patience: float
-) -> dict[str, Any]:
-    """Whether the mutant says of any graph what the inspector as it is does not: if never, it may change nothing."""
-    plain = fuzzed(SOURCE, first, graphs, seed, mutant.focus, patience)
-    return {
-        "same verdicts": plain.get("verdicts") == result["verdicts"],
-        "proved": [plain.get("proved"), result["proved"]],
-        "crashes": len(result["crashes of the inspector"]),
-    }
+def _argued(kept: Any) -> Said:
+    """As `subject.prove`, with what the runtime said before."""
+    import onnx
+
+    from soundsmooth.models.independence import onnx_graph, onnx_proof
+    from soundsmooth.models.onnx_schema import malformed
+
+    proto = onnx.load_model_from_string(kept.model)
+    if (malformed(proto) or onnx_graph.draws_or_hides(kept.model)) is not None or kept.ran is None:
+        return Said()
+    onnx_proof.survey = lambda proto, constants, *_: _survey(kept.watched[0], constants)
+    shape = tuple(size.dim_value or 2 for size in proto.graph.input[0].type.tensor_type.shape.dim[1:])
+    report = onnx_proof.prove_onnx(
+        kept.ran, lambda *_: None, lambda values: values, shape, kept.batch, internal=kept.optimize, witness=False
+    )
+    wrong = report.reason if report.contradiction else _contradiction(kept)
+    return Said(report.proved, wrong)
 
 
-def done(log: Path) -> dict[str, dict[str, Any]]:
-    """What the log says, by mutant."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    return {entry["mutant"]: entry for entry in map(json.loads, lines)}
+def _survey(watched: Any, constants: frozenset[str]) -> Any:
+    from soundsmooth.models.independence.onnx_seen import Seen
+
+    if watched is None:
+        raise ValueError("the runtime fails")
+    return Seen(watched.shapes, {name: watched.entries[name] for name in constants if name in watched.entries})
 
 
-def note(log: Path, entry: dict[str, Any]) -> None:
-    """One more line, in one piece: others may write too."""
-    with log.open("ab", buffering=0) as file:
-        file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode())
+def _contradiction(kept: Any) -> str | None:
+    """As `subject.contradiction`."""
+    import subject
+
+    from soundsmooth.models.independence import onnx_graph
+    from soundsmooth.models.independence.values import Contradiction, Unproved, Value
+
+    _, base, moved = kept.watched
+    try:
+        graph = onnx_graph.OnnxGraph(kept.ran, kept.optimize)
+        found = graph.walk(kept.batch, _survey(base, graph.constants))
+    except (Unproved, ValueError):
+        return None
+    wrong = next((str(each) for each in found.values() if isinstance(each, Contradiction)), None)
+    if wrong is not None or moved is None:
+        return wrong
+    for name, claim in found.items():
+        if isinstance(claim, Value) and name in base.entries:
+            how = subject._disagreement(claim, base.entries[name], moved.entries[name], kept.batch, kept.row)
+            if how:
+                return f"{name}: {how}"
+    return None
+
+
+# Hunting. ---------------------------------------------------------------------------------------------------------
+
+
+def loaded(paths: list[Path]) -> list[Case]:
+    """The corpus, with what fires in each graph. The inspector as it is must be right about all of it."""
+    import corpus
+
+    cases = []
+    for kept in corpus.read(paths):
+        case = Case(kept)
+        switches.fired.clear()
+        said = case.said()
+        case.fired, case.proved = frozenset(switches.fired), said.proved
+        wrong = said.contradiction or said.crash or (said.proved and case.violation)
+        if wrong:
+            print(f"ATTENTION: graph {kept.number}, nothing taken out: {wrong}", flush=True)
+        elif not (kept.deadly and said.passed):
+            cases.append(case)
+    return cases
+
+
+def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
+    """Whether a mutant is found."""
+    fired = [case for case in cases if mutant.switch in case.fired]
+    if mutant.operator:
+        fired = [case for case in fired if mutant.operator in case.operators]
+    more: list[int] = []
+    mutant.out()
+    try:
+        for tries, case in enumerate(fired[:most]):
+            said = case.said()
+            kind = _finding(case, said)
+            if kind is not None:
+                return {"mutant": mutant.name, "end": FOUND, **kind, "graph": case.kept.number, "tries": tries + 1}
+            more += [case.kept.number] if said.proved and not case.proved else []
+    finally:
+        mutant.back()
+    known = equivalent.reason(mutant.name)
+    end = {"end": MISSED} if known is None else {"end": EQUIVALENT, "kind": known[0], "why": known[1]}
+    return {"mutant": mutant.name, **end, "fired": len(fired), "proved more": len(more), "such as": more[:5]}
+
+
+def _finding(case: Case, said: Said) -> dict[str, str] | None:
+    if said.crash:
+        return {"kind": "crash", "how": said.crash.strip().splitlines()[-1]}
+    if said.passed:
+        return {"kind": "death", "how": "the runtime dies of a node that passes"}
+    if said.proved and case.violation:
+        return {"kind": "false proof", "how": case.violation}
+    return {"kind": "contradiction", "how": said.contradiction} if said.contradiction else None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, nargs="+", required=True)
     parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--graphs", type=int, default=4000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--patience", type=float, default=600, help="seconds for one run of the fuzzer")
-    parser.add_argument("--share", default="0/1", help="which part of the mutants, as 0/2 and 1/2")
+    parser.add_argument("--most", type=int, default=3000, help="graphs for each mutant")
     parser.add_argument("--only", default="", help="mutants whose names hold this text")
-    parser.add_argument("--list", action="store_true", help="print the mutants' names")
-    parser.add_argument("--again", action="store_true", help="those that were missed once more")
     asked = parser.parse_args()
-    part, parts = map(int, asked.share.split("/"))
-    every = [one for one in mutants() if asked.only in one.name]
-    if asked.list:
-        return print("\n".join(f"{one.name}  [{len(one.focus)}]" for one in every))
-    for mutant in every[part::parts]:
-        before = done(asked.log).get(mutant.name)
-        if before is None or (asked.again and before["end"] == MISSED):
-            entry = verdict(mutant, asked.graphs, asked.seed, asked.patience)
-            note(asked.log, entry)
-            print(entry["end"], entry.get("graphs", ""), entry.get("kind", ""), mutant.name, flush=True)
-    ends = [entry["end"] for name, entry in done(asked.log).items() if name in {one.name for one in every}]
-    print(f"{len(ends)} of {len(every)} mutants: {ends.count(FOUND)} found, {ends.count(MISSED)} missed")
+    every = mutants(switched())
+    cases = loaded(asked.corpus)
+    print(f"{len(every)} mutants, {len(cases)} graphs", flush=True)
+    with asked.log.open("a") as log:
+        for mutant in (one for one in every if asked.only in one.name):
+            print(json.dumps(hunted(mutant, cases, asked.most), ensure_ascii=False), file=log, flush=True)
+    print(summary(asked.log))
+
+
+def summary(log: Path) -> str:
+    """What a log says of each mutant, found if it ever was; forms for single attributes are counted apart."""
+    best: dict[str, dict[str, Any]] = {}
+    for entry in map(json.loads, log.read_text().splitlines()):
+        if entry["end"] == FOUND or best.get(entry["mutant"], {}).get("end") != FOUND:
+            best[entry["mutant"]] = entry
+    lines = []
+    for title, single in (("checks", False), ("forms of single attributes", True)):
+        some = [entry for name, entry in best.items() if name.startswith("attribute ") == single]
+        ends = Counter(entry["end"] for entry in some)
+        kinds = Counter(f"{entry['end']}: {entry.get('kind', '')}" for entry in some)
+        lines.append(f"{len(some)} {title}: " + ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
+        if not single:
+            lines.append(f"found {ends[FOUND]} of {ends[FOUND] + ends[MISSED]} that are not equivalent")
+            lines += [f"  missed {entry['mutant']}" for entry in some if entry["end"] == MISSED]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE))
     main()

@@ -1,0 +1,151 @@
+"""Random graphs with all that the runtime makes of them, kept in a file: the argument can be tried on them many times.
+
+    python experiments/independence/corpus.py --graphs 20000 --seed 1 --out corpus.pickle [--focus Slice,Pad]
+
+What the inspector says of a graph hangs on the graph and on what the runtime was seen to compute. Both are kept here,
+so that another inspector (one with a check less, `mutants`) can be asked without the runtime.
+"""
+
+import argparse
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fuzz
+import generate
+import numpy as np
+import onnx
+import oracle
+import subject
+from workers import Death, Slate, results
+
+from soundsmooth.models.independence import onnx_seen
+from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
+
+#: What the runtime dies of; other ends are the fuzzer's own.
+SIGNALS = frozenset(("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL"))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The runtime's word on one input: the shapes of all values, and the entries of those that are no parameters."""
+
+    shapes: dict[str, tuple[int, ...]]
+    entries: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A graph, and what the runtime makes of it for three inputs: all 0.5; integers; integers, one row replaced."""
+
+    number: int
+    model: bytes
+    batch: int
+    optimize: bool
+    ran: bytes | None = None
+    """What would vote: the graph itself, or what the optimizer made of it; None if it could not be frozen."""
+    row: int = 0
+    watched: tuple[Watched | None, ...] = (None, None, None)
+    """None where the runtime fails."""
+
+    @property
+    def deadly(self) -> bool:
+        """Not a graph but a node that the runtime died of."""
+        return self.batch == 0
+
+
+def kept(seed: int, number: int, focus: fuzz.Focus, slate: Slate, odd: float) -> Kept | None:
+    """One graph; None if it came to nothing."""
+    graph = generate.generate(
+        seed, number, fuzz.OPERATORS, focus, lambda model: slate.write(number, "generate", model), odd
+    )
+    if graph is None:
+        return None
+    slate.write(number, "load", graph.model)
+    try:
+        oracle.session(graph.model)
+    except Exception:  # onnxruntime's exceptions share no public base class
+        return None
+    try:
+        frozen = graph.optimize and frozen_session(graph.model, "cpu", "", 1, "all", subject.FOLDER)[1]
+    except NotFrozenError:
+        return Kept(number, graph.model, graph.batch, True)
+    ran = frozen or graph.model
+    proto = onnx.load_model_from_string(ran)
+    slate.write(number, "watch", graph.model)
+    base, moved, row = oracle.inputs(proto, graph.batch)
+    given = (np.full(base.shape, 0.5, np.float32), base, moved)
+    return Kept(number, graph.model, graph.batch, graph.optimize, ran, row, tuple(_watched(proto, given)))
+
+
+def _watched(proto: onnx.ModelProto, given: Iterable[np.ndarray]) -> list[Watched | None]:
+    """All values of the graph for some inputs; of the constants that the file holds only those that may be axes."""
+    held = [tensor.name for tensor in proto.graph.initializer]
+    small = [tensor.name for tensor in proto.graph.initializer if onnx_seen._is_small(tensor)]
+    computed = list(dict.fromkeys(onnx_seen.computed(proto)))
+    shapes = list(dict.fromkeys([*(entry.name for entry in proto.graph.input), *held, *computed]))
+    names = [*computed, *(name for name in small if name not in computed)]
+    try:
+        run = subject.probe(*onnx_seen.instrumented(proto, shapes, names))
+    except ValueError:
+        return [None for _ in given]
+    return [_seen(run, batch, shapes, names) for batch in given]
+
+
+def _seen(
+    run: Callable[[np.ndarray], list[np.ndarray]], batch: np.ndarray, shapes: list[str], names: list[str]
+) -> Watched | None:
+    try:
+        values = list(map(np.asarray, run(batch)))
+    except ValueError:
+        return None
+    sizes = {name: tuple(map(int, one)) for name, one in zip(shapes, values, strict=False)}
+    return Watched(sizes, dict(zip(names, values[len(shapes) :], strict=True)))
+
+
+def made(first: int, graphs: int, seed: int, focus: fuzz.Focus = (), odd: float = 0.08) -> Iterator[Kept]:
+    """Some graphs, and nodes that the runtime died of."""
+    work = lambda number, slate: kept(seed, number, focus, slate, odd)  # noqa: E731
+    for one in results(work, list(range(first, first + graphs)), 1):
+        if isinstance(one, Death) and one.signal in SIGNALS:
+            yield Kept(one.number, one.model, 0, False)
+        elif isinstance(one, Kept):
+            yield one
+
+
+def read(paths: Iterable[Path]) -> Iterator[Kept]:
+    for path in paths:
+        with path.open("rb") as file:
+            while True:
+                try:
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):  # the last one may be cut off
+                    break
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--focus", default=(), type=fuzz.focus_on)
+    parser.add_argument("--odd", type=float, default=0.08, help="how often a file holds more than a plain graph")
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    start, count, deaths = time.monotonic(), 0, 0
+    with asked.out.open("ab") as file:
+        for one in made(asked.first, asked.graphs, asked.seed, asked.focus, asked.odd):
+            pickle.dump(one, file)
+            count, deaths = count + 1, deaths + one.deadly
+    print(f"{count} kept of {asked.graphs}, {deaths} of them deadly; {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    import corpus  # what is kept must be known by the name that others import it by
+
+    corpus.main()
