@@ -30,9 +30,8 @@ def table() -> str:
 
 def _line(domain: str, names: list[str], rule: Rule) -> str:
     prefix = f"{domain}: " if domain else ""
-    since = f" (from opset {rule.since})" if rule.since > 7 else ""
     attributes = "; ".join(f"`{name}`: {form.text}" for name, form in sorted(rule.attributes.items()))
-    return f"| {prefix}{', '.join(names)}{since} | {_rows(rule)} | {_constants(rule)} | {attributes or '–'} |"
+    return f"| {prefix}{', '.join(names)} | {_rows(rule)} | {_constants(rule)} | {attributes or '–'} |"
 
 
 def _rows(rule: Rule) -> str:

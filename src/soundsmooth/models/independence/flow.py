@@ -1,7 +1,8 @@
 """How the batch axis passes through the kinds of operators there are. Shared by all front ends.
 
 Each function takes what is known of the operands, at least one of which is made of rows, and returns what follows for
-the result, or raises Unproved. Constants need no rule: an operator on constants gives a constant.
+the result, or raises Unproved. Constants need no rule: an operator on constants gives a constant. There are two rows at
+least: with one there is nothing to mix, so no batch axis has extent 1. No tensor is empty.
 
 Guarantee: if the operands satisfy the invariant of `values`, so does the result. Each docstring says why.
 """
@@ -34,8 +35,6 @@ def elementwise(values: Sequence[Value], batch: int) -> Value:
     ((place, outer),) = places
     for value in values:
         own = place - len(shape) + value.rank
-        if value.axis is not None and value.shape[own] != shape[place]:
-            raise Unproved("the batch axis is broadcast")
         if value.axis is None and own >= 0 and not alike(value, own, outer, batch):
             raise Unproved("a constant differs from row to row: it has an entry for each position in the batch")
     return Value(shape, place, outer)
@@ -102,26 +101,21 @@ def reshaped(value: Value, target: Shape, batch: int) -> Value:
     entry of row b is number (p · B + b) · r + s, p < P. If the axes before an axis of the new shape have product Q,
     Q divides P, and that axis has extent (P / Q) · B · c, then b lies on it in the same way, with outer = P / Q.
     """
-    if prod(target) != prod(value.shape):
-        raise Unproved(f"[{value}] has another number of entries than {list(target)}")
     if value.axis is None:
         return Value(target)
     slower = prod(value.shape[: value.axis]) * value.outer
     for axis, size in enumerate(target):
         before = prod(target[:axis])
-        if before and slower % before == 0 and size and size % (slower // before * batch) == 0:
+        if slower % before == 0 and size % (slower // before * batch) == 0:
             return Value(target, axis, slower // before)
     raise Unproved(f"reshaping [{value}] to {list(target)} cuts rows up or puts them together")
 
 
 def expanded(value: Value, target: Shape) -> Value:
-    """Copies along axes of extent 1, none of which is the batch axis; new axes come first."""
+    """Copies along axes of extent 1, which the batch axis of two rows or more is not; new axes come first."""
     assert value.axis is not None
     shape = np.broadcast_shapes(value.shape, target)
-    axis = value.axis + len(shape) - value.rank
-    if shape[axis] != value.shape[value.axis]:
-        raise Unproved("the batch axis is expanded")
-    return Value(shape, axis, value.outer)
+    return Value(shape, value.axis + len(shape) - value.rank, value.outer)
 
 
 def tiled(value: Value, repeats: Sequence[int]) -> Value:

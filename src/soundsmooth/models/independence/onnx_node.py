@@ -60,11 +60,9 @@ class Node(Results):
         value = self.optional(number)
         return None if value is None else integers(value, name)
 
-    def axis(self, default: int | None = None) -> int:
+    def axis(self, default: int) -> int:
         """The attribute `axis`, counted from the front of the first operand."""
-        if default is None and "axis" not in self.attributes:
-            raise Unproved("it has no axis")
-        return axis_of(self.integer("axis", default or 0), self.input(0).rank)
+        return axis_of(self.integer("axis", default), self.input(0).rank)
 
     def on(self, *values: Value) -> "Node":
         """The same node with other operands."""
@@ -91,8 +89,6 @@ class Rule:
     attributes: Mapping[str, Form] = field(default_factory=dict)
     constants: range = range(0)
     """The operands that must be constants: parameters, and what decides the shape of the result."""
-    since: int = 7
-    """The first opset in which the operator is as the rule assumes."""
     outputs: int | None = None
     """The largest number of outputs, where more would make it another operator."""
     operands: tuple[int, int] | None = None

@@ -1,7 +1,8 @@
 """Operators of ONNX's default domain, opsets 7 to 25: what each does with the rows of a batch.
 
 An operator that is not here is not proved. Read each rule beside the operator's definition; the differences between
-opsets are in the rules (`since`, `listed`, `opset`). Newer versions that only add number types need no rule.
+opsets are in the rules (`listed`, `opset`), and in ONNX's schemas, which every node must fit. Newer versions that only
+add number types need no rule.
 
 A rule has to say where rows lie in the result and which entries meet. It never computes a shape that the runtime could
 tell: `checked` compares, `result` takes what was seen.
@@ -235,7 +236,7 @@ def _transpose(node: Node) -> list[Value]:
 
 def _concat(node: Node) -> list[Value]:
     """Put together along an axis that is not the batch axis; constants are the same for every row."""
-    return [node.checked(flow.concatenated(node.all(), node.axis(), node.batch))]
+    return [node.checked(flow.concatenated(node.all(), node.axis(0), node.batch))]
 
 
 def _split(node: Node) -> list[Value]:
@@ -277,7 +278,8 @@ def _gather(node: Node) -> list[Value]:
 
 def _own_entries(value: Value, indices: Value, shape: tuple[int, ...], batch: int) -> Value:
     """Rows lie one after the other, `inner` entries each. If index number b on some axis of the indices is always
-    inner · b + offset, with 0 ≤ offset < inner the same for every b, a row picks from itself, in the same way.
+    inner · b + offset, with offset ≥ 0 the same for every b, a row picks from itself, in the same way: the last row's
+    index is in range, so offset < inner.
     """
     assert value.axis is not None
     entries, inner = indices.entries, value.shape[value.axis] // batch
@@ -286,7 +288,7 @@ def _own_entries(value: Value, indices: Value, shape: tuple[int, ...], batch: in
     axis = indices.shape.index(batch)
     by_row = np.moveaxis(entries, axis, 0).reshape(batch, -1)
     offsets = by_row - inner * np.arange(batch)[:, np.newaxis]
-    if not ((offsets == offsets[0]) & (offsets >= 0) & (offsets < inner)).all():
+    if not ((offsets == offsets[0]) & (offsets >= 0)).all():
         raise Unproved("it picks entries by the row's position, or of other rows")
     return Value(shape, value.axis + axis)
 
@@ -326,13 +328,12 @@ def rule(
     shared: Mapping[str, Form] | None = None,
     *,
     constants: int | range = range(0),
-    since: int = 7,
     outputs: int | None = None,
     operands: tuple[int, int] | None = None,
     **attributes: Form,
 ) -> Rule:
     fixed = constants if isinstance(constants, range) else range(constants, MOST_OPERANDS)
-    return Rule(flow, {**(shared or {}), **attributes}, fixed, since, outputs, operands)
+    return Rule(flow, {**(shared or {}), **attributes}, fixed, outputs, operands)
 
 
 def _each(names: str, one: Rule) -> dict[str, Rule]:
@@ -348,44 +349,44 @@ RULES: dict[str, Rule] = {
     **_each("Abs Neg Exp Log Sqrt Reciprocal Relu Sigmoid Softsign Tanh Floor Ceil Not Identity", rule(elementwise)),
     **_each("MemcpyFromHost MemcpyToHost", rule(elementwise, operands=(1, 1))),  # the runtime's own, between devices
     "Softplus": rule(elementwise),
-    **_each("Erf Sign IsNaN", rule(elementwise, since=9)),
+    **_each("Erf Sign IsNaN", rule(elementwise)),
     **_each("LeakyRelu Elu", rule(elementwise, alpha=NUMBER)),
     "Selu": rule(elementwise, alpha=NUMBER, gamma=NUMBER),
     "HardSigmoid": rule(elementwise, alpha=NUMBER, beta=NUMBER),
-    "Celu": rule(elementwise, since=12, alpha=NUMBER),
-    "ThresholdedRelu": rule(elementwise, since=10, alpha=NUMBER),
-    "Round": rule(elementwise, since=11),
-    "HardSwish": rule(elementwise, since=14),
-    "Mish": rule(elementwise, since=18),
-    "Gelu": rule(elementwise, since=20, approximate=GELU),
-    "Swish": rule(elementwise, since=24, alpha=NUMBER),
-    "IsInf": rule(elementwise, since=10, detect_negative=FLAG, detect_positive=FLAG),
-    "Shrink": rule(elementwise, since=9, bias=NUMBER, lambd=NUMBER),
-    "Cast": rule(_cast, since=9, to=TYPE, saturate=FLAG),
+    "Celu": rule(elementwise, alpha=NUMBER),
+    "ThresholdedRelu": rule(elementwise, alpha=NUMBER),
+    "Round": rule(elementwise),
+    "HardSwish": rule(elementwise),
+    "Mish": rule(elementwise),
+    "Gelu": rule(elementwise, approximate=GELU),
+    "Swish": rule(elementwise, alpha=NUMBER),
+    "IsInf": rule(elementwise, detect_negative=FLAG, detect_positive=FLAG),
+    "Shrink": rule(elementwise, bias=NUMBER, lambd=NUMBER),
+    "Cast": rule(_cast, to=TYPE, saturate=FLAG),
     "Clip": rule(_clip, constants=1, min=NUMBER, max=NUMBER),
     **_each("Add Sub Mul Div Pow And Or Xor Equal Greater Less", rule(elementwise)),
-    **_each("GreaterOrEqual LessOrEqual", rule(elementwise, since=12)),
-    "Mod": rule(elementwise, since=10, fmod=FLAG),
-    "PRelu": rule(first_decides, constants=1, since=9),
-    **_each("Max Min Mean Sum", rule(elementwise, since=8)),
-    "Where": rule(elementwise, since=9),
-    "Dropout": rule(_dropout, constants=1, ratio=NUMBER, seed=LISTED),
+    **_each("GreaterOrEqual LessOrEqual", rule(elementwise)),
+    "Mod": rule(elementwise, fmod=FLAG),
+    "PRelu": rule(first_decides),
+    **_each("Max Min Mean Sum", rule(elementwise)),
+    "Where": rule(elementwise),
+    "Dropout": rule(_dropout, constants=1, ratio=NUMBER, seed=INTEGER),
     "ReduceSum": rule(_reduce(13), _REDUCE, constants=1),
     **_each("ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2", rule(_reduce(18), _REDUCE, constants=1)),
     **_each("ReduceLogSum ReduceLogSumExp ReduceSumSquare", rule(_reduce(18), _REDUCE, constants=1)),
     **_each("ArgMax ArgMin", rule(_arg, axis=AXIS, keepdims=FLAG, select_last_index=FLAG)),
     **_each("Softmax LogSoftmax Hardmax", rule(_softmax, axis=AXIS)),
     "LpNormalization": rule(_lp_norm, axis=AXIS, p=COUNT),
-    "CumSum": rule(_cumsum, constants=1, since=11, exclusive=FLAG, reverse=FLAG),
-    "MeanVarianceNormalization": rule(_mean_variance, since=9, axes=AXES),
-    "TopK": rule(_top, constants=1, since=10, axis=AXIS, largest=FLAG, sorted=ONE),
-    "Trilu": rule(_triangle, constants=1, since=14, upper=FLAG),
+    "CumSum": rule(_cumsum, constants=1, exclusive=FLAG, reverse=FLAG),
+    "MeanVarianceNormalization": rule(_mean_variance, axes=AXES),
+    "TopK": rule(_top, constants=1, axis=AXIS, largest=FLAG, sorted=ONE),
+    "Trilu": rule(_triangle, constants=1, upper=FLAG),
     "LayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 3)),  # the runtime has it in all opsets
     "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 2)),  # the runtime's own
-    "RMSNormalization": rule(layer_norm, _LAYER, constants=1, since=23),
+    "RMSNormalization": rule(layer_norm, _LAYER, constants=1),
     "BatchNormalization": rule(_batch_norm, constants=1, outputs=1, epsilon=NUMBER, momentum=NUMBER, training_mode=OFF),
     "InstanceNormalization": rule(_instance_norm, constants=1, epsilon=NUMBER),
-    "GroupNormalization": rule(_instance_norm, constants=1, since=18, epsilon=NUMBER, num_groups=COUNT, stash_type=ONE),
+    "GroupNormalization": rule(_instance_norm, constants=1, epsilon=NUMBER, num_groups=COUNT, stash_type=ONE),
     "LRN": rule(_local_norm, alpha=NUMBER, beta=NUMBER, bias=NUMBER, size=COUNT),
     "MatMul": rule(_matmul),
     "Gemm": rule(gemm, constants=2, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
@@ -395,7 +396,7 @@ RULES: dict[str, Rule] = {
     "LpPool": rule(pool, _POOL, p=COUNT),
     **_each("GlobalAveragePool GlobalMaxPool", rule(global_pool)),
     "GlobalLpPool": rule(global_pool, p=COUNT),
-    "Einsum": rule(_einsum, since=12, equation=TEXT),
+    "Einsum": rule(_einsum, equation=TEXT),
     "Reshape": rule(_reshape, constants=1, allowzero=FLAG),
     "Flatten": rule(_reshape, axis=CUT),
     "Squeeze": rule(_reshape, constants=1, axes=AXES),
@@ -406,13 +407,13 @@ RULES: dict[str, Rule] = {
     "Slice": rule(_slice, constants=1, starts=LISTED, ends=LISTED, axes=AXES),
     "Gather": rule(_gather, axis=AXIS),
     "Pad": rule(_pad, constants=1, pads=ALL_PADS, mode=EDGES, value=NUMBER),
-    "Expand": rule(_expand, constants=1, since=8),
+    "Expand": rule(_expand, constants=1),
     "Tile": rule(_tile, constants=1),
     "Shape": rule(_constants_only, start=INTEGER, end=INTEGER),  # of rows too: no shape depends on data
-    "ConstantOfShape": rule(_constants_only, constants=0, since=9, value=TENSOR),
+    "ConstantOfShape": rule(_constants_only, constants=0, value=TENSOR),
     "Constant": rule(
         _constants_only, constants=0, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER
     ),
     "Size": rule(_constants_only),
-    "Range": rule(_constants_only, constants=0, since=11),
+    "Range": rule(_constants_only, constants=0),
 }

@@ -76,10 +76,10 @@ class Results:
         return value
 
 
-def integers(value: Value | None, what: str) -> tuple[int, ...]:
-    """The entries of a tensor that must be a known list of integers, or a single one: axes, pads, repeats."""
-    if value is None or value.axis is not None or value.entries is None or value.entries.dtype.kind not in "iub":
-        raise Unproved(f"{what} is not a known constant of integers")
+def integers(value: Value, what: str) -> tuple[int, ...]:
+    """The entries of a constant that must be a list of integers, or a single one: axes, pads, repeats."""
+    if value.entries is None:
+        raise Unproved(f"{what} is not known")
     if value.rank > 1:
         raise Unproved(f"{what} is not a list")
     return tuple(int(entry) for entry in value.entries.ravel())
@@ -105,7 +105,7 @@ def alike(value: Value, axis: int, outer: int, batch: int) -> bool:
     extent = value.shape[axis]
     if extent == 1:
         return True
-    if value.entries is None or extent % (outer * batch):
+    if value.entries is None:
         return False
     before, after = value.shape[:axis], value.shape[axis + 1 :]
     rows = value.entries.reshape(*before, outer, batch, extent // (outer * batch), *after)
