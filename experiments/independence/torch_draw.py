@@ -29,7 +29,7 @@ class Draw:
         self.shape, self.batch = shape, batch
         self.program = Program()
         self.oddness = self.one(*ODD)
-        self.fixed = self.chance(0.15)
+        self.fixed = self.chance(0.4)
         """The program need only run at one batch size."""
         self.risky = self.chance(0.3)
         """It may write where others read."""
@@ -70,7 +70,7 @@ class Draw:
             shape = self.now(ref).shape
             return next((axis for axis, size in enumerate(shape) if size == self.batch), None)
         one, other = (run[ref.number].shape for run in self.runs)
-        differ = [axis for axis, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+        differ = [axis for axis, (a, b) in enumerate(zip(one, other, strict=False)) if a != b]  # squeeze_ may part them
         return differ[0] if differ else None
 
     def value(self, fits: Callable[[Tensor], bool] = lambda value: True, rows: bool = True) -> Ref:
@@ -132,6 +132,18 @@ class Draw:
         ref = self.floats(1)
         return self.emit(f"aten.{self.one('argmax', 'argmin')}.default", ref, self.axis(ref), self.chance(0.5))
 
+    def sharers(self, ref: Ref) -> list[Ref]:
+        """Other values that lie in the same memory."""
+        values, here = self.runs[0], place(self.now(ref))
+        return [Ref(n) for n, value in enumerate(values) if n != ref.number and place(value) == here]
+
+    def lying(self, ref: Ref, axis: int) -> Ref:
+        """The value with its rows on another axis."""
+        rank, row = self.now(ref).dim(), self.rows(ref)
+        if row is None or not -rank <= axis < rank or axis % rank == row:
+            return ref
+        return self.emit("aten.transpose.int", ref, row, axis)
+
     def target(self, fits: Callable[[Tensor], bool] = lambda value: True) -> Ref:
         """A value to write into: rather not the input, a weight, or anything that is seen under another name."""
         if self.risky and self.odd(0.3):
@@ -166,6 +178,8 @@ class Draw:
 
     def mate(self, ref: Ref, smaller: bool = False) -> Ref | Const:
         """Something that can be broadcast to a value (with `smaller` it makes the result no larger)."""
+        if self.chance(0.15):
+            return self.numbered(ref)
         if self.chance(0.5):
             return self.weight(self.beside(ref))
         shapes = [run[ref.number].shape for run in self.runs]
@@ -174,6 +188,17 @@ class Draw:
             return value.is_floating_point() and (fits_into if smaller else broadcasts)(value, torch.empty(shapes[0]))
 
         return self.value(fits, rows=self.chance(0.7))
+
+    def numbered(self, ref: Ref, wide: bool = True) -> Ref:
+        """A constant with an entry for each row of a value, along its rows: the same for all, or not."""
+        row = self.rows(ref)
+        if row is None:
+            raise NoChoice
+        rows = self.size(self.now(ref).shape[row], True)
+        kind = self.one("aten.arange.default", "aten.zeros.default", "aten.ones.default")
+        made = self.emit(kind, rows if "arange" in kind else [rows], dtype=torch.float32)
+        after = self.now(ref).dim() - row - 1
+        return self.emit("aten.reshape.default", made, [rows, *[1] * after]) if after and wide else made
 
     def beside(self, ref: Ref) -> list[int]:
         """The shape of a weight that meets a value: 1 along the rows, or no such axis."""

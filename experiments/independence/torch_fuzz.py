@@ -2,19 +2,23 @@
 
 python experiments/independence/torch_fuzz.py --modules 20000 --seed 1 --out result.json
 
-Each module gives many graphs: every value of it in turn is taken for the output (`torch_cuts`). Every fourth module
-goes through torch.export with a symbolic batch size, some of these all the way that a user's module goes; the others
-are written down as the graph that an export for one batch size would give, which takes a hundredth of the time.
+Everything that is claimed of any value of a module is tried out (`torch_claims`), and some of its values are taken for
+the output in turn (`torch_cuts`), so that one module gives several graphs. Every so often a module goes through
+torch.export with a symbolic batch size, some of these all the way that a user's module goes; the others are written
+down as the graph that an export for one batch size would give, which takes a hundredth of the time. A proof is about
+one batch size, and is tried out at that one.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import random
 import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,19 +29,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 import torch_subject as subject
 from torch import fx
-from torch_cuts import above, cuts, outputs
+from torch_claims import false_claim
+from torch_cuts import above, copied, cuts, outputs
 from torch_generate import generated
-from torch_oracle import Finding, close, values_of, violation
+from torch_oracle import Finding, close, out_of_range, violation
 from torch_outside import FUNCTIONS
 from torch_program import Module, Program, built
 from torch_shrink import shrunk
 
 #: Every so many modules one is exported; one of so many exported ones is given to the inspector as a module.
-EXPORTED, AS_MODULE = 4, 10
-#: Of the values that have another extent than the batch size, one in so many is tried as an output.
-STRANGE = 5
+EXPORTED, AS_MODULE = 10, 4
+#: Every so many modules that are inspected as such are shown to the witness too.
+WITNESSED = 4
+#: So many values of a module are tried as its output.
+OUTPUTS = 3
 #: A worker makes so many modules before another takes over, and has so many seconds for each.
-SHIFT, PATIENCE = 100, 60
+SHIFT, PATIENCE = 100, 120
 
 
 @dataclass
@@ -49,16 +56,20 @@ class Result:
     refused: Counter[str] = field(default_factory=Counter)
     graphs: int = 0
     proved: int = 0
+    claims: int = 0
+    """Values of which something was claimed and tried out."""
     forms: Counter[str] = field(default_factory=Counter)
     """Proved graphs by how they were made."""
     operators: Counter[str] = field(default_factory=Counter)
     """Proved graphs whose output is computed by way of each operator."""
+    claimed: Counter[str] = field(default_factory=Counter)
+    """Modules in which something was claimed of a result of each operator."""
     reasons: Counter[str] = field(default_factory=Counter)
     false: list[dict[str, Any]] = field(default_factory=list)
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     """Rows that differ with position or batch size, where rounding may be the cause."""
     contradictions: list[dict[str, Any]] = field(default_factory=list)
-    """A claimed shape that is not the real one, or a graph that computes something else than its module."""
+    """A rule and torch disagree about a shape, or a graph computes something else than its module."""
     crashes: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, other: "Result") -> None:
@@ -91,7 +102,7 @@ def examined(seed: int, number: int) -> Result:
         elif number % EXPORTED == 0:
             case.exported()
         else:
-            case.cut(built(program, shape, batch, FUNCTIONS), batch, "built")
+            case.built()
     return result
 
 
@@ -103,6 +114,7 @@ class Case:
     program: Program
     shape: tuple[int, ...]
     batch: int
+    shrinks: bool = True
 
     def note(self, where: list[dict[str, Any]], what: str, graph: fx.GraphModule | None = None, **more: Any) -> None:
         about = {"seed": self.seed, "number": self.number, "shape": list(self.shape), "batch": self.batch, "what": what}
@@ -114,89 +126,134 @@ class Case:
         module = Module(self.program, FUNCTIONS)
         self.result.graphs += 1
         try:
-            verdict = subject.prove(module, self.shape, self.batch)
+            witness = self.number % (EXPORTED * AS_MODULE * WITNESSED) == 0
+            verdict = subject.prove(module, self.shape, self.batch, witness)
         except Exception as error:
             return self.note(self.result.crashes, f"{type(error).__name__}: {error}")
-        if not verdict.proved:
-            self.result.reasons[shortened(verdict.reason)] += 1
+        if not self.accepted(verdict):
             return None
         self.result.exported += 1
-        self.judged(verdict, "module")
+        self.judged(verdict.graph, "module")
         x = torch.randint(-3, 4, (self.batch, *self.shape)).float()
         if not close(verdict.graph(x.clone()), module(x.clone())):
             self.note(self.result.contradictions, "the graph computes something else than the module", verdict.graph)
         return None
 
+    def built(self) -> None:
+        try:
+            graph = built(self.program, self.shape, self.batch, FUNCTIONS)
+        except (IndexError, RuntimeError):  # it used entries as indices, or a step that failed has left its traces
+            self.result.refused["it does not run on another batch"] += 1
+            return
+        self.cut(graph, "built")
+
     def exported(self) -> None:
         try:
-            graph, fixed = subject.exported(Module(self.program, FUNCTIONS), self.shape, self.batch)
+            graph = subject.exported(Module(self.program, FUNCTIONS), self.shape, self.batch)
         except subject.Refused as reason:
             self.result.refused[shortened(str(reason))] += 1
             return
         except Exception as error:
             return self.note(self.result.crashes, f"{type(error).__name__}: {error}")
         self.result.exported += 1
-        self.cut(graph, fixed, "exported" if fixed is None else "exported for one size")
+        self.cut(graph, "exported")
 
-    def cut(self, module: fx.GraphModule, batch: int | None, how: str) -> None:
-        """Every value in turn as the output."""
-        for place, node in enumerate(outputs(module.graph)):
-            if (place + self.number) % STRANGE and not one_row_each(node, batch):
-                continue
+    def cut(self, module: fx.GraphModule, how: str) -> None:
+        """All that is claimed of its values, and some of these as the output."""
+        self.claimed(module, how)
+        for node in tried(module, self.batch, self.number):
             for kept, graph in cuts(module, node):
-                self.inspect(graph, batch, f"{how}, {kept}")
+                self.inspect(graph, f"{how}, {kept}")
 
-    def inspect(self, graph: fx.GraphModule, batch: int | None, how: str) -> None:
-        self.result.graphs += 1
+    def claimed(self, module: fx.GraphModule, how: str) -> None:
+        """What is claimed of the values, up to the first call without a rule."""
+        graph: Any = module
         try:
-            verdict = subject.judge(graph, batch)
+            graph = subject.ruled(module)
+            if graph is None:
+                return None
+            claims = subject.claims(graph, self.example())
+            found = false_claim(graph, self.shape, self.batch, self.number)
         except Exception as error:
-            return self.note(self.result.crashes, f"{type(error).__name__}: {error}", graph)
-        if verdict.proved:
-            self.judged(verdict, how)
-        else:
-            self.result.reasons[shortened(verdict.reason)] += 1
+            if not out_of_range(error):
+                self.note(self.result.crashes, f"{type(error).__name__}: {error}", graph, how=how)
+            return None
+        self.result.claims += len(claims.values)
+        self.result.claimed.update({str(node.target) for node in claims.values if node.op == "call_function"})
+        for text in claims.contradictions:
+            self.note(self.result.contradictions, text, graph, how=how)
+        if found is not None:
+            finding, node = found
+            where = self.result.false if finding.certain else self.result.doubtful
+            before = copied(graph, [*_until(graph.graph, node)], node)
+            self.note(where, finding.text, before, how=f"{how}, claim")
         return None
 
-    def judged(self, verdict: subject.Verdict, how: str) -> None:
+    def example(self) -> torch.Tensor:
+        return torch.ones(self.batch, *self.shape)
+
+    def inspect(self, graph: fx.GraphModule, how: str) -> None:
+        self.result.graphs += 1
+        try:
+            verdict = subject.judge(graph, self.example())
+        except Exception as error:
+            return self.note(self.result.crashes, f"{type(error).__name__}: {error}", graph)
+        if self.accepted(verdict):
+            self.judged(graph, how)
+        return None
+
+    def accepted(self, verdict: subject.Verdict) -> bool:
+        """Whether there is a proof; if not, why is counted."""
+        if not verdict.proved:
+            self.result.reasons[shortened(verdict.reason)] += 1
+        if verdict.contradiction:
+            self.note(self.result.contradictions, verdict.reason, verdict.graph)
+        return verdict.proved
+
+    def judged(self, graph: Any, how: str) -> None:
         """A proof is tried out."""
-        graph: Any = verdict.graph
         self.result.proved += 1
         self.result.forms[how] += 1
         self.result.operators.update(operators_of(graph))
-        found = self.violation(graph, verdict.batch)
+        found = self.violation(graph)
         if found is not None:
             where = self.result.false if found.certain else self.result.doubtful
-            if not where:  # the others of this module are seldom of another kind
-                graph = shrunk(graph, lambda one: self.still(one, verdict.batch, found))
-            self.note(where, found.text, graph, how=how, size=verdict.batch)
-        elif (different := self.contradiction(graph)) is not None:
-            self.note(self.result.contradictions, different, graph, how=how)
+            if self.shrinks and not where:  # the others of this module are seldom of another kind
+                graph = shrunk(graph, lambda one: self.still(one, found))
+            self.note(where, found.text, graph, how=how)
 
-    def violation(self, graph: fx.GraphModule, batch: int | None) -> Finding | None:
-        return violation(graph, self.shape, batch or self.batch, batch is None, self.number)
+    def violation(self, graph: fx.GraphModule) -> Finding | None:
+        try:
+            return violation(graph, self.shape, self.batch, self.number)
+        except IndexError:  # entries of the batch were used as indices
+            return None
 
-    def still(self, graph: fx.GraphModule, batch: int | None, before: Finding) -> bool:
+    def still(self, graph: fx.GraphModule, before: Finding) -> bool:
         """A smaller graph is proved and wrong too, and no less certainly."""
-        if not subject.judge(graph, batch).proved:
+        if not subject.judge(graph, self.example()).proved:
             return False
-        found = self.violation(graph, batch)
+        found = self.violation(graph)
         return found is not None and found.certain == before.certain and "not run" not in found.text
 
-    def contradiction(self, graph: fx.GraphModule) -> str | None:
-        """A value of another shape than the inspector claims."""
-        values = values_of(graph, torch.ones(self.batch, *self.shape))
-        for node, claimed in subject.claims(graph, self.batch):
-            real = tuple(values[node].shape)
-            if len(real) != len(claimed) or any(b not in (a, -1) for a, b in zip(real, claimed, strict=True)):
-                return f"{node.name} ({node.target}) has the shape {real}, claimed is {claimed}"
-        return None
+
+def tried(module: fx.GraphModule, batch: int, number: int) -> list[fx.Node]:
+    """The values that are taken for the output: some with a row for each row, by their shapes, and one without."""
+    found = outputs(module.graph)
+    random.Random(number).shuffle(found)
+    rows = [node for node in found if _has_rows(node.meta["val"].shape, batch)]
+    return [*rows[:OUTPUTS], *[node for node in found if node not in rows][:1]]
 
 
-def one_row_each(node: fx.Node, batch: int | None) -> bool:
-    """By its shape, the value could have one row for each row of the input."""
-    shape = node.meta["val"].shape
-    return len(shape) > 0 and (shape[0] == batch if batch is not None else not isinstance(shape[0], int))
+def _has_rows(shape: Any, batch: int) -> bool:
+    return len(shape) > 0 and (not isinstance(shape[0], int) or shape[0] == batch)
+
+
+def _until(graph: fx.Graph, last: fx.Node) -> Iterator[fx.Node]:
+    """The nodes up to one of them."""
+    for node in graph.nodes:
+        yield node
+        if node is last:
+            return
 
 
 def operators_of(graph: fx.GraphModule) -> set[str]:
@@ -256,6 +313,7 @@ def _work(pipe: Any, first: int, modules: int, seed: int) -> None:
 
 def summary(result: Result) -> str:
     counts = f"{result.modules} modules, {result.exported} exported, {result.graphs} graphs, {result.proved} proved"
+    counts = f"{counts}, {result.claims} claims"
     bad = f"{len(result.false)} false, {len(result.doubtful)} doubtful, {len(result.contradictions)} contradictions"
     return f"{counts}; {bad}, {len(result.crashes)} crashes"
 
@@ -269,7 +327,7 @@ def main() -> None:
     options = parser.parse_args()
     result = watched(options.first, options.modules, options.seed, options.out)
     for name in subject.operators():
-        print(f"{result.operators[name]:8} {name}")
+        print(f"{result.operators[name]:8} {result.claimed[name]:8} {name}")
     for title in ("false", "doubtful", "contradictions", "crashes"):
         for one in getattr(result, title)[:20]:
             print(f"\n{title}: {one['number']}: {one['what']}\n{one.get('graph', '')}")

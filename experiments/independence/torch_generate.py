@@ -1,5 +1,7 @@
 """Random programs, each determined by a seed and a number."""
 
+from contextlib import suppress
+
 import torch_outside
 import torch_table
 from torch_draw import Draw, NoChoice
@@ -11,25 +13,33 @@ SHAPES = ((8,), (2, 4), (4, 4), (4, 2, 2), (2, 2, 3), (1, 4, 4), (3, 4), (4, 1, 
 BATCHES = (2, 3, 4, 5, 6, 8)
 #: How often a step is something without a rule, and how long programs are.
 OUTSIDE, STEPS = 0.06, 10
+#: How often an operator of the focus is drawn, and how often a new value is written to.
+FOCUSED, WRITTEN = 0.6, 0.2
 
 
-def generated(seed: int, number: int) -> tuple[Program, tuple[int, ...], int]:
-    """A program, the shape of its rows, and the batch size that it is made for."""
-    first = Draw(f"torch {seed} {number}", (), 1, {})
-    draw = Draw(f"program {seed} {number}", first.one(*SHAPES), first.one(*BATCHES), FUNCTIONS)
-    names = list(torch_table.TABLE)
+def generated(seed: int, number: int, focus: tuple[str, ...] = ()) -> tuple[Program, tuple[int, ...], int]:
+    """A program, the shape of its rows, and the batch size that it is made for; operators in `focus` are likelier."""
+    title = f"{seed} {number} {' '.join(focus)}".strip()
+    first = Draw(f"torch {title}", (), 1, {})
+    draw = Draw(f"program {title}", first.one(*SHAPES), first.one(*BATCHES), FUNCTIONS)
     for _ in range(5 * STEPS):
         if len(draw.program.steps) >= STEPS:
             break
-        try:
-            if draw.chance(OUTSIDE):
-                torch_outside.drawn(draw)
-            else:
-                torch_table.drawn(draw, draw.rng.choice(names))
-        except NoChoice:
-            pass
+        with suppress(NoChoice):
+            step(draw, focus)
     draw.program.output = output(draw)
     return draw.program, draw.shape, draw.batch
+
+
+def step(draw: Draw, focus: tuple[str, ...]) -> None:
+    """A call more, or something without a rule; sometimes what it gave is written to, and read under another name."""
+    if draw.chance(OUTSIDE):
+        torch_outside.drawn(draw)
+        return
+    chosen = focus if focus and draw.chance(FOCUSED) else tuple(torch_table.TABLE)
+    ref = torch_table.drawn(draw, draw.rng.choice(chosen))
+    if draw.chance(WRITTEN):
+        torch_table.entangled(draw, ref)
 
 
 def output(draw: Draw) -> int:

@@ -1,24 +1,38 @@
 """The only place of the torch fuzzer that knows how the inspector is called."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
+from torch_cuts import copied
+from torch_oracle import out_of_range
 
-from soundsmooth.models.independence import export_and_inspect, torch_graph
-from soundsmooth.models.independence.torch_memory import Memory
+from soundsmooth.models.independence import torch_export, torch_graph
+from soundsmooth.models.independence.torch_proof import prove_torch
 from soundsmooth.models.independence.torch_rules import RULES
-from soundsmooth.models.independence.values import Unproved, Value
+from soundsmooth.models.independence.torch_seen import watched
+from soundsmooth.models.independence.values import Contradiction, Unproved, Value
 
 
 class Verdict(NamedTuple):
-    graph: nn.Module
-    """What runs: the graph, if it is proved; the module itself otherwise."""
+    """What the inspector says of a graph at one batch size."""
+
+    graph: fx.GraphModule | None
     proved: bool
     reason: str
-    batch: int | None = None
-    """The batch size for which it is proved; None for all."""
+    contradiction: bool = False
+    """A rule and torch disagree about a shape."""
+
+
+class Claims(NamedTuple):
+    """What the inspector believes of a graph's values at one batch size, proved or not."""
+
+    values: dict[fx.Node, Value]
+    numbers: dict[fx.Node, Any]
+    """Sizes, which are the same in every run."""
+    constants: set[fx.Node]
+    """Nodes whose entries may be overwritten by constants: whoever reads them reads a constant all the same."""
+    contradictions: list[str]
 
 
 class Refused(Exception):  # noqa: N818 (it is a verdict)
@@ -30,62 +44,93 @@ def operators() -> list[str]:
     return [f"aten.{name}" for name in RULES if _exists(*name.split("."))]
 
 
+def dead() -> list[str]:
+    """Rules for operators that this version of torch does not have."""
+    return [name for name in RULES if not _exists(*name.split("."))]
+
+
 def _exists(name: str, overload: str) -> bool:
     return hasattr(torch.ops.aten, name) and overload in getattr(torch.ops.aten, name).overloads()
 
 
-def prove(module: nn.Module, shape: tuple[int, ...], batch: int) -> Verdict:
-    """What a user gets: the module exported and inspected."""
-    graph, report = export_and_inspect(module, torch.ones(batch, *shape))
-    return Verdict(graph, report.proved, report.reason, report.batch)
+def prove(module: nn.Module, shape: tuple[int, ...], batch: int, witness: bool = False) -> Verdict:
+    """What a user gets: the module exported and inspected, by the argument alone or with the witness beside it."""
+    example = torch.ones(batch, *shape)
+    made = torch_export.exported(module, example)
+    report = prove_torch(made, example, witness=witness)
+    return Verdict(made.graph, report.proved, report.reason, report.contradiction)
 
 
-def exported(module: nn.Module, shape: tuple[int, ...], batch: int) -> tuple[fx.GraphModule, int | None]:
-    """The graph that would be inspected, and the batch size if it has a fixed one; Refused if there is none."""
+def exported(module: nn.Module, shape: tuple[int, ...], batch: int) -> fx.GraphModule:
+    """The graph that would be inspected; Refused if there is none. Calls without a rule may stand in it."""
     example = torch.ones(batch, *shape)
     try:
-        program, fixed = torch_graph._export(module, example)
+        program, _ = torch_export._export(module, example)
     except Exception as error:
         raise Refused(f"torch.export: {type(error).__name__}") from None
     try:
-        return torch_graph._plain(program, torch_graph._tensors(program, module, example.device), example.device), fixed
+        return torch_export._plain(program, torch_export._tensors(program, module, example.device), example.device)
     except Unproved as reason:
         raise Refused(str(reason)) from None
 
 
-def judge(graph: fx.GraphModule, batch: int | None) -> Verdict:
-    """Whether the inspector proves a graph as it stands."""
+def judge(graph: fx.GraphModule, example: torch.Tensor) -> Verdict:
+    """Whether the inspector proves a graph as it stands, for batches like the example."""
     try:
-        torch_graph._inspect(graph.graph, batch)
+        torch_graph.check_rules(graph.graph)
+        seen = watched(graph, example, torch_graph.constants(graph.graph))
+        torch_graph.Walk(graph.graph, seen, len(example)).check_output(torch_graph.output(graph.graph))
     except Unproved as reason:
-        return Verdict(graph, False, str(reason), batch)
-    return Verdict(graph, True, "", batch)
+        return Verdict(graph, False, str(reason), isinstance(reason, Contradiction))
+    except (RuntimeError, IndexError) as error:
+        if isinstance(error, IndexError) and not out_of_range(error):
+            raise
+        return Verdict(graph, False, "the graph could not be watched")
+    return Verdict(graph, True, "")
 
 
-def claims(graph: fx.GraphModule, batch: int) -> Iterator[tuple[fx.Node, tuple[int, ...]]]:
-    """The shape that the inspector believes each value of a proved graph to have at a batch size."""
-    fixed = isinstance(next(iter(graph.graph.find_nodes(op="placeholder"))).meta["val"].shape[0], int)
-    for node, found in _found(graph.graph, batch if fixed else None).items():
-        if isinstance(found, Value) and isinstance(node.meta["val"], torch.Tensor):
-            yield node, tuple(_number(extent, batch) for extent in found.shape)
+def ruled(graph: fx.GraphModule) -> fx.GraphModule | None:
+    """The graph up to the first call that ends every proof: it has no rule, or writes where it may not. None if nothing
+    stays.
+    """
+    nodes: list[fx.Node] = []
+    for node in graph.graph.nodes:
+        if node.op == "output" or not _has_rule(node):
+            break
+        nodes.append(node)
+    while any(node.op == "call_function" for node in nodes):
+        part = copied(graph, nodes, nodes[-1])
+        if _writes_well(part.graph):
+            return part
+        last = max(place for place, node in enumerate(nodes) if torch_graph._written(node) is not None)
+        nodes = nodes[:last]
+    return None
 
 
-def _number(extent: Any, batch: int) -> int:
-    """-1 if a part of it is not known."""
-    others = [symbol for symbol in extent.symbols if symbol != "batch"]
-    return -1 if others else int(extent.count * batch ** len(extent.symbols))
+def _writes_well(graph: fx.Graph) -> bool:
+    try:
+        torch_graph.overwritten(graph, torch_graph.constants(graph))
+    except Unproved:
+        return False
+    return True
 
 
-def _found(graph: fx.Graph, batch: int | None) -> dict[fx.Node, Any]:
-    """The inspector's loop once more, for what it keeps to itself."""
-    (image,) = graph.find_nodes(op="placeholder")
-    symbols, memory, found = torch_graph._Symbols(image), Memory(graph.nodes), {}
-    for node in graph.nodes:
-        if node.op == "call_function":
-            found[node] = torch_graph._outcome(node, found, symbols, memory, batch)
-        elif node.op != "output":
-            shape = symbols.shape(node.meta["val"])
-            rows = node.op == "placeholder"
-            found[node] = Value((torch_graph.BATCH, *shape[1:]) if rows else shape, 0 if rows else None)
-            memory.own(node, fixed=True)
-    return found
+def _has_rule(node: fx.Node) -> bool:
+    try:
+        rule = torch_graph._rule(node) if node.op == "call_function" else None
+        if rule is not None:
+            torch_graph._check_arguments(node, rule)
+    except Unproved:
+        return False
+    return True
+
+
+def claims(graph: fx.GraphModule, example: torch.Tensor) -> Claims:
+    """What is claimed of every value of a graph, all of whose calls have rules and write where they may."""
+    constant = torch_graph.constants(graph.graph)
+    walk = torch_graph.Walk(graph.graph, watched(graph, example, constant), len(example))
+    known = {node: found for node, found in walk.found.items() if not isinstance(found, Unproved)}
+    values = {node: found for node, found in known.items() if isinstance(found, Value)}
+    numbers = {node: found for node, found in known.items() if isinstance(found, int | float)}
+    broken = [str(found) for found in walk.found.values() if isinstance(found, Contradiction)]
+    return Claims(values, numbers, {node for node in constant if node in known}, broken)

@@ -108,6 +108,7 @@ def memory() -> None:
         torch.int32,
     )
     cpu = torch.device("cpu")
+    add("type_as", lambda draw: call(draw.value(), draw.value()))
     add("to.dtype", lambda draw: call(draw.value(), draw.one(*types), False, draw.chance(0.3)))
     add("to.device", lambda draw: call(draw.value(), cpu, draw.one(*types)))
     add("to.dtype_layout", lambda draw: call(draw.value(), dtype=draw.one(*types)))
@@ -121,8 +122,11 @@ def memory() -> None:
 
 def single(draw: Draw) -> Ref | Const:
     """A tensor without axes: a constant, or all rows at once."""
-    if not draw.odd(0.2):
-        return draw.weight([])
+    return draw.weight([]) if not draw.odd(0.2) else all_rows(draw)
+
+
+def all_rows(draw: Draw) -> Ref:
+    """A sum over everything."""
     ref = draw.floats(1)
     return draw.emit("aten.sum.dim_IntList", ref, list(range(draw.now(ref).dim())))
 
@@ -161,16 +165,29 @@ def products() -> None:
 
 
 def linear(draw: Draw) -> Arguments:
-    ref, width = draw.floats(1), draw.one(1, 2, 3, 4)
+    ref, width = turned_in(draw, draw.floats(1)), draw.one(1, 2, 3, 4)
     deep = draw.now(ref).shape[-1]
-    weight = draw.weight([width, deep]) if not draw.odd() else draw.value(lambda v: v.dim() == 2 and v.shape[1] == deep)
-    bias = draw.one(None, draw.weight([width]))
+    if draw.odd():
+        weight: Any = draw.value(lambda v: v.is_floating_point() and 1 <= v.dim() <= 2 and v.shape[-1] == deep)
+        width = draw.now(weight).shape[0] if draw.now(weight).dim() == 2 else 1
+    else:
+        weight = draw.weight([width, deep] if not draw.odd(0.1) else [deep])
+    bias = None if draw.chance(0.5) else draw.weight([width])
+    if draw.odd():
+        bias = draw.value(lambda v: v.is_floating_point() and v.shape in [(width,), (1,)])
     return call(ref, weight, bias)
 
 
+def turned_in(draw: Draw, ref: Ref, axis: int | None = None) -> Ref:
+    """Seldom the rows are laid along one of the last two axes, where products sum or make rows meet."""
+    return draw.lying(ref, draw.one(-1, -2) if axis is None else axis) if draw.odd(0.15) else ref
+
+
 def multiplied(draw: Draw) -> Arguments:
-    ref = draw.floats(1)
+    ref = turned_in(draw, draw.floats(1))
     deep = draw.now(ref).shape[-1]
+    if draw.odd():
+        return call(ref, turned_in(draw, draw.value(lambda v: v.is_floating_point() and deep in v.shape[-2:])))
     if draw.chance(0.5):
         return call(ref, draw.weight([deep, draw.one(1, 2, 4)][: draw.one(1, 2, 2)]))
     if draw.chance(0.3) and draw.now(ref).dim() >= 2:
@@ -183,9 +200,11 @@ def multiplied(draw: Draw) -> Arguments:
 
 def matrices(draw: Draw, rank: int) -> tuple[Any, Any]:
     """Two operands of a product; constants on one side, or rows on both."""
-    ref = draw.of_rank(rank)
+    ref = turned_in(draw, draw.of_rank(rank))
     shape = draw.now(ref).shape
-    if rank == 2 or draw.chance(0.3):
+    if draw.odd():
+        return draw.weight([*shape[:-2], draw.one(1, 2, 3), shape[-2]]), ref
+    if (rank == 2 and not draw.odd()) or draw.chance(0.3):
         first = list(shape[:-2])
         return ref, draw.weight([*first, shape[-1], draw.one(1, 2, 3)])
     other = draw.value(lambda v: v.is_floating_point() and v.dim() == rank and v.shape[-1] == shape[-1])
@@ -197,7 +216,7 @@ def added(draw: Draw, rank: int) -> Arguments:
     rows, columns = draw.now(one).shape[-2], draw.now(other).shape[-1]
     first = draw.weight([columns] if draw.chance(0.5) else [1, columns] if not draw.odd() else [rows, columns])
     if draw.chance(0.3):
-        first = draw.value(lambda v: v.is_floating_point() and v.dim() <= rank and v.shape[-1:] == (columns,))
+        first = draw.value(lambda v: v.is_floating_point() and v.dim() <= rank and v.shape[-1:] in [(columns,), (1,)])
     return call(first, one, other, beta=draw.one(1, 2), alpha=draw.one(1, 1, 2))
 
 
@@ -208,24 +227,60 @@ def convolution(draw: Draw, axes: int, padding: Any = None) -> Arguments:
     groups = channels if draw.chance(0.2) else 1
     kernel = [draw.one(1, min(2, size), min(3, size)) for size in shape[-axes:]]
     out = groups * draw.one(1, 2)
-    weight = draw.weight([out, channels // groups, *kernel])
+    weight: Any = draw.weight([out, channels // groups, *kernel])
+    bias: Any = None if draw.chance(0.5) else draw.weight([out])
+    if draw.odd():
+        groups, weight, bias = 1, rows_as(draw, [channels, *kernel]), None
+    elif draw.odd():
+        groups, weight, bias = 1, draw.weight([draw.batch, channels, *kernel]), rows_as(draw, [])
     pads = padding or draw.one([0] * axes, [1] * axes)
     stride = [1] * axes if padding else draw.one([1], [2]) * axes
-    return call(ref, weight, draw.one(None, draw.weight([out])), stride, pads, [1] * axes, groups)
+    return call(ref, weight, bias, stride, pads, [1] * axes, groups)
+
+
+def made_of_rows(draw: Draw, weight: Any) -> Any:
+    """A parameter that depends on the batch: it has an entry for each row, or a sum over all rows is added to it."""
+    if weight is None or draw.chance(0.3):
+        return weight
+    shape = list(draw.now(weight).shape)
+    if shape[:1] == [draw.batch]:
+        return rows_as(draw, shape[1:])
+    return draw.emit("aten.add.Tensor", weight, all_rows(draw))
+
+
+def rows_as(draw: Draw, tail: list[int]) -> Ref:
+    """A value with a number for each row, repeated along other axes."""
+    ref = draw.floats(1)
+    if draw.rows(ref) is None:
+        raise NoChoice
+    others = [axis for axis in range(draw.now(ref).dim()) if axis != draw.rows(ref)]
+    each = draw.emit("aten.sum.dim_IntList", ref, others) if others else ref
+    wide = draw.emit("aten.reshape.default", each, [Sym("B"), *[1] * len(tail)]) if tail else each
+    return draw.emit("aten.expand.default", wide, [Sym("B"), *tail]) if tail else wide
 
 
 def attention(draw: Draw) -> Arguments:
-    query = draw.floats(2)
+    query = turned_in(draw, draw.floats(2))
     shape = draw.now(query).shape
     like = [draw.value(lambda v: v.is_floating_point() and v.dim() >= 2 and v.shape[-1] == shape[-1]) for _ in "kv"]
     key, value = like if draw.chance(0.4) else [draw.one(query, like[0])] * 2
     if draw.chance(0.15):
         key = value = draw.weight([draw.one(1, 2, 3), shape[-1]])
     mask = None if draw.chance(0.6) else draw.weight([shape[-2], draw.now(key).shape[-2]])
-    if mask is None and draw.odd(0.1):
-        mask = draw.value(lambda v: v.is_floating_point() and v.dim() >= 1)
+    if draw.odd():
+        key, value = (turned_in(draw, one) for one in (key, value))
+    if mask is None and draw.odd(0.2):
+        mask = odd_mask(draw, query)
     causal = mask is None and draw.chance(0.3)
     return call(query, key, value, mask, 0.0 if not draw.odd(0.02) else 0.5, causal, scale=draw.one(None, 1.0))
+
+
+def odd_mask(draw: Draw, query: Ref) -> Any:
+    """Made of rows, or of a number for each row, along any axis."""
+    if draw.chance(0.5):
+        return draw.value(lambda v: v.dtype in (torch.float32, torch.bool) and v.dim() >= 1)
+    made: Any = draw.numbered(query)
+    return draw.emit("aten.gt.Scalar", made, 1) if draw.chance(0.5) else made
 
 
 def einsum(draw: Draw) -> Arguments:
@@ -234,8 +289,10 @@ def einsum(draw: Draw) -> Arguments:
     shape, row = draw.now(ref).shape, draw.rows(ref)
     term = "".join(draw.rng.sample("abcdefgh", len(shape)))
     if draw.odd():
-        term = term.replace(term[0], term[-1])
+        one = draw.rng.randrange(len(shape)) if row is None else row
+        term = term.replace(term[one], term[draw.rng.choice([a for a, size in enumerate(shape) if size == shape[one]])])
     stays = [letter for axis, letter in enumerate(term) if draw.chance(0.6) or (axis == row and not draw.odd())]
+    stays = list(dict.fromkeys(stays))
     draw.rng.shuffle(stays)
     if draw.chance(0.3):
         return call(f"{term}->{''.join(stays)}", [ref])
@@ -243,9 +300,14 @@ def einsum(draw: Draw) -> Arguments:
     if draw.chance(0.4):
         other: Any = draw.value(lambda v: v.is_floating_point() and v.shape == shape)
         again = term if not draw.odd(0.1) else "".join(draw.rng.sample(term, len(term)))
+        if draw.odd() and row is not None:  # every row meets every row
+            again = again.replace(term[row], "y")
+            stays += draw.one(["y"], [])
         return call(f"{term},{again}->{''.join(stays)}", [ref, other])
-    letters = term[axis] + "z" if axis != row or draw.odd() else "z"
-    other = draw.weight([shape[axis], 2] if len(letters) == 2 else [2])
+    letters = term[axis] + "z" if axis != row or draw.odd(0.3) else "z"
+    other = draw.weight([shape[axis] if not draw.odd(0.2) else 1, 2] if len(letters) == 2 else [2])
+    if draw.chance(0.3):
+        return call(f"{letters},{term}->{''.join(stays)}{draw.one('z', '')}", [other, ref])
     result = "".join(stays) + draw.one("z", "")
     return call(f"{term},{letters}" + ("" if draw.odd(0.05) else f"->{result}"), [ref, other])
 
@@ -260,6 +322,7 @@ def combined() -> None:
     add("argmax argmin", lambda draw: reduction(draw, single=True))
     add("amax amin logsumexp", lambda draw: reduction(draw))
     add("max.dim min.dim", lambda draw: reduction(draw, single=True), several=True)
+    add("var.dim std.dim", deviation)
     add("var.correction std.correction", lambda draw: reduction(draw, named=True, correction=draw.one(None, 0, 1)))
     add("linalg_vector_norm", norm)
     add("softmax.int log_softmax.int cumsum", lambda draw: along(draw, dtype=kind(draw)))
@@ -293,6 +356,11 @@ def reduction(draw: Draw, single: bool = False, named: bool = False, **kwargs: A
     if named:
         return call(ref, dim, keepdim=draw.chance(0.5), **kwargs)
     return call(ref, dim, draw.chance(0.5), **kwargs)
+
+
+def deviation(draw: Draw) -> Arguments:
+    ref = draw.floats(1)
+    return call(ref, draw.axes(ref), draw.chance(0.5), draw.chance(0.5))
 
 
 def norm(draw: Draw) -> Arguments:
@@ -329,15 +397,27 @@ def flipped(draw: Draw) -> Arguments:
     return call(ref, [draw.axis(ref)] if not draw.odd() else [])
 
 
+def by_channels(draw: Draw, least: int) -> Ref:
+    """Something to be normalised; seldom with as many channels as rows, or with rows for channels."""
+    if draw.odd(0.1):
+        return draw.value(lambda v: v.is_floating_point() and v.dim() >= least and v.shape[1] == draw.batch)
+    return turned_in(draw, draw.floats(least), 1)
+
+
 def batch_norm(draw: Draw) -> Arguments:
-    ref = draw.floats(2)
+    ref = by_channels(draw, 2)
     channels = draw.now(ref).shape[1]
     mean, var = draw.weight([channels]), draw.weight([channels], 1, 3)
     if draw.odd(0.1):
         mean = var = None  # type: ignore[assignment]
     training = mean is None or draw.odd()
-    weight = draw.one(None, draw.weight([channels]))
-    return call(ref, weight, draw.one(None, draw.weight([channels])), mean, var, training, 0.1, 1e-5, False)
+    if training and draw.odd():
+        mean, var = draw.one((mean, None), (None, var), (mean, var))
+    weights = [draw.one(None, draw.weight([channels])) for _ in "wb"]
+    if draw.odd():
+        weights = [made_of_rows(draw, one) for one in weights]
+        mean = made_of_rows(draw, mean)
+    return call(ref, *weights, mean, var, training, 0.1, 1e-5, False)
 
 
 def layer_norm(draw: Draw, bias: bool) -> Arguments:
@@ -347,20 +427,24 @@ def layer_norm(draw: Draw, bias: bool) -> Arguments:
     shape = shape[draw.rng.randint(first, len(shape) - 1) :]
     if any(isinstance(size, Sym) for size in shape):
         return call(ref, shape, None, *([None] if bias else []))
-    return call(ref, shape, *[draw.one(None, draw.weight(shape)) for _ in range(1 + bias)])
+    weights = [draw.one(None, draw.weight(shape)) for _ in range(1 + bias)]
+    return call(ref, shape, *([made_of_rows(draw, one) for one in weights] if draw.odd() else weights))
 
 
 def group_norm(draw: Draw) -> Arguments:
-    ref = draw.floats(2)
+    ref = by_channels(draw, 2)
     channels = draw.now(ref).shape[1]
     groups = draw.rng.choice([count for count in range(1, channels + 1) if channels % count == 0])
-    return call(ref, groups, *[draw.one(None, draw.weight([channels])) for _ in "wb"])
+    weights = [draw.one(None, draw.weight([channels])) for _ in "wb"]
+    return call(ref, groups, *([made_of_rows(draw, one) for one in weights] if draw.odd() else weights))
 
 
 def instance_norm(draw: Draw) -> Arguments:
-    ref = draw.floats(3)
+    ref = by_channels(draw, 3)
     channels = draw.now(ref).shape[1]
     weights = [draw.one(None, draw.weight([channels])) for _ in "wb"]
+    if draw.odd():
+        weights = [made_of_rows(draw, one) for one in weights]
     statistics = [None, None] if not draw.odd() else [draw.weight([channels]), draw.weight([channels], 1, 3)]
     return call(ref, *weights, *statistics, statistics[0] is None or draw.odd(), 0.1, 1e-5, False)
 
@@ -378,6 +462,7 @@ def moved() -> None:
     add("squeeze.dims", lambda draw: squeezed(draw, True))
     add("expand", expanded)
     add("expand_as", expanded_as)
+    add("reshape_as view_as", shaped_alike)
     add("repeat", repeated)
     add("cat", joined)
     add("stack", stacked)
@@ -495,6 +580,12 @@ def expanded_as(draw: Draw) -> Arguments:
     return call(draw.weight(draw.beside(other)) if draw.chance(0.6) else draw.mate(other, smaller=True), other)
 
 
+def shaped_alike(draw: Draw) -> Arguments:
+    ref = draw.value(lambda value: value.dim() > 0)
+    count = draw.now(ref).numel()
+    return call(ref, draw.value(lambda value: value.numel() == count))
+
+
 def repeated(draw: Draw) -> Arguments:
     ref: Any = draw.value() if draw.chance(0.7) else draw.weight([1, draw.one(1, 2, 4)])
     row, rank = draw.rows(ref), draw.now(ref).dim()
@@ -518,6 +609,8 @@ def joined(draw: Draw) -> Arguments:
         sizes = draw.sizes(ref)
         sizes[axis] = draw.one(1, 2)
         others.append(draw.emit("aten.new_ones.default", ref, sizes))
+    elif draw.chance(0.2):
+        others.append(draw.emit("aten.expand.default", draw.numbered(ref), draw.sizes(ref)))
     return call([ref, *others], axis)
 
 
@@ -575,7 +668,9 @@ def padded(draw: Draw, general: bool) -> Arguments:
 
 
 def looked_up(draw: Draw) -> Arguments:
-    table = draw.weight([draw.one(8, 16), draw.one(1, 2, 3)])
+    table: Any = draw.weight([draw.one(8, 16), draw.one(1, 2, 3)])
+    if draw.odd():
+        table = rows_as(draw, [2])
     return call(table, draw.index() if not draw.odd() else draw.weight([draw.one(1, 2, 4)], 0, 3, True))
 
 
@@ -609,6 +704,61 @@ def shuffled(draw: Draw) -> Ref:
     if draw.now(ref).shape[1] % 4:
         ref = draw.emit("aten.repeat.default", ref, [1, 4, 1, 1])
     return ref
+
+
+#: Operators whose results look into the memory of their operand.
+VIEWS = ["expand.default", "expand_as.default", "select.int", "slice.Tensor", "unsqueeze.default", "transpose.int"]
+VIEWS += ["permute.default", "view.default", "squeeze.dim", "split.Tensor", "chunk.default", "unbind.int"]
+VIEWS += ["alias.default", "contiguous.default", "to.dtype", "reshape.default"]
+
+
+def entangled(draw: Draw, ref: Ref) -> None:
+    """A value, or another in the same memory, is written to; then, mostly, the other one is read."""
+    if draw.chance(0.7):
+        ref = looked_into(draw)
+    sharers = draw.sharers(ref)
+    if not sharers:
+        raise NoChoice
+    pair = [ref, draw.rng.choice(sharers)]
+    draw.rng.shuffle(pair)
+    target, reader = pair
+    write = draw.one(
+        "add_.Tensor", "mul_.Tensor", "add_.Scalar", "masked_fill_.Scalar", "fill_.Scalar", "zero_.default"
+    )
+    if write == "masked_fill_.Scalar":
+        draw.emit(f"aten.{write}", target, odd_fill(draw, target), 5)
+    else:
+        draw.emit(f"aten.{write}", target, written_in(draw, target) if write.endswith("Tensor") else 5)
+    if draw.chance(0.5):
+        draw.emit(f"aten.{draw.one('mul', 'add')}.Scalar", reader, 2)
+
+
+def looked_into(draw: Draw) -> Ref:
+    """A view of memory that is neither the input's nor a weight's."""
+    ref = draw.emit("aten.mul.Scalar", draw.floats(1), 1)
+    if draw.chance(0.3):
+        ref = draw.emit("aten.unsqueeze.default", ref, -1)
+    for _ in range(draw.one(1, 1, 2)):
+        ref = drawn(draw, f"aten.{draw.rng.choice(VIEWS)}")
+    return ref
+
+
+def written_in(draw: Draw, target: Ref) -> Any:
+    """What is added to a value: anything that fits, a sum over all rows, or another part of its memory."""
+    kind = draw.rng.randrange(5)
+    if kind == 0:
+        return draw.mate(target, smaller=True)
+    if kind == 1:
+        return all_rows(draw)
+    fit = [one for one in draw.sharers(target) if fits_into(draw.now(one), draw.now(target))]
+    return draw.rng.choice(fit) if fit else draw.mate(target, smaller=True)
+
+
+def odd_fill(draw: Draw, target: Ref) -> Any:
+    """A mask of the target's entries, or a constant."""
+    if draw.chance(0.3) and draw.now(target).is_floating_point():
+        return draw.emit("aten.gt.Scalar", target, 0)
+    return draw.constant(draw.now(draw.weight(draw.beside(target))) > 0)
 
 
 for _family in (pointwise, memory, made, products, combined, moved):
