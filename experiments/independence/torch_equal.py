@@ -15,7 +15,6 @@ EQUAL: dict[str, str] = {
     "values.axes_of without `not found`": ONNX,
     "values.axes_of without `len(set(found)) != len(found)`": ONNX,
     "values.alike without `value.entries is None`": FAILS,
-    "values.alike without `extent % (outer * batch)`": FAILS,
     "values.shape without `found is None`": ONNX,
     "values.result without `axis is None`": SECOND,
     "values.result without `axis >= len(shape)`": SECOND,
@@ -23,18 +22,11 @@ EQUAL: dict[str, str] = {
     "values.checked without `value.shape != self.shape(number)`": SECOND,
     "flow.elementwise without `len(places) > 1`": FAILS,
     "flow.elementwise without its statement": REFUSED,
-    "flow.elementwise without `value.axis is not None and value.shape[own] != shape[place]`": (
-        "rows have extent 2 or more, which is never broadcast"
-    ),
     "flow.same_shape without `result.shape != value.shape`": REFUSED,
     "flow.same_shape without `result.axis != value.axis`": (
         "it is stricter than it must be: rows written over a constant that is alike for all are rows"
     ),
     "flow.transposed without `sorted(axes) != list(range(value.rank))`": REFUSED,
-    "flow.reshaped without `prod(target) != prod(value.shape)`": REFUSED,
-    "flow.expanded without `shape[axis] != value.shape[value.axis]`": (
-        "rows have extent 2 or more, which is never expanded"
-    ),
     "flow.tiled without `len(repeats) != value.rank`": REFUSED,
     "flow.concatenated without `any((value.rank != rank for value in values))`": IMPLIED,
     "flow.concatenated without `len(places) != 1`": FAILS,
