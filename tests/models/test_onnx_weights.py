@@ -95,14 +95,18 @@ def test_pipes_and_links(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to("none.bin")
     (tmp_path / "out").symlink_to("/etc/hostname")
     (tmp_path / "link").symlink_to("weights.bin")
+    (tmp_path / "way").symlink_to(".")
     for name, text in {
         "pipe": "location is 'pipe', which is no plain file",
         "round": "round",
         "nowhere": "missing",
         "out": "location is 'out', outside its own folder",
+        "link": "location is 'link', which is a link",
+        "way/weights.bin": "location is 'way/weights.bin', which is a link",
     }.items():
         assert text in said(model(tmp_path, *{**GOOD, "location": name}.items()))
-    read_model(model(tmp_path, *{**GOOD, "location": "link"}.items()))
+    os.link(tmp_path / "weights.bin", tmp_path / "hard")
+    read_model(model(tmp_path, *{**GOOD, "location": "hard"}.items()))
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")

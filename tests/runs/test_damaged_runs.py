@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def certify(path: Path) -> None:
     with open_store(path, small_run()) as store:
-        for _ in certify_into(store, small_run(), pace=Pace(look=0.01)):
+        for _ in certify_into(store, small_run(), pace=Pace(look=0.01, expiry=0.05)):
             pass
 
 

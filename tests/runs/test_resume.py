@@ -413,7 +413,7 @@ def test_waiting_for_another_process_and_taking_over_when_it_is_gone(tmp_path: P
         def sleep(seconds: float) -> None:
             clock[0] += 50
 
-        issued = list(certify_into(store, run, pace=Pace(now=lambda: clock[0], sleep=sleep)))
+        issued = list(certify_into(store, run, pace=Pace(clock=lambda: clock[0], sleep=sleep)))
         assert [record.index for record in issued] == [8, 11, 5]
         assert clock[0] == 300
         assert [without_time(certificate) for certificate in store.certificates()] == undisturbed(run)

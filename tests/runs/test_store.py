@@ -1,9 +1,13 @@
 """The store by itself: terms that cannot change, blocks that are written once, files that are no runs."""
 
+import math
 import os
 import random
 import sqlite3
 import threading
+import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -277,7 +281,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     before = (tmp_path / "other.db").read_bytes()
     for name, text in (
         ("text", "is not a run"),
-        ("folder", "is not a file"),
+        ("folder", "no plain file"),
         ("other", "but not a run of soundsmooth"),
     ):
         assert all(text in error for error in errors(tmp_path / f"{name}.db"))
@@ -385,18 +389,24 @@ def strange_owner(**changed: object) -> Owner:
     return Owner(**(values | changed))
 
 
-def taken(store: Store, owner: Owner, now: float) -> list[int]:
-    """What can be had at a time, when `owner` has claimed image 0 at time 0 and was not heard of since."""
-    with Claims(store, Pace(now=lambda: 0.0), owner) as other:
+def taken(store: Store, owner: Owner, *times: float, beat: Callable[[], float] = lambda: 0.0) -> list[int]:
+    """What can be had at the last of these times, when `owner` has claimed image 0 and beats before each but that."""
+    clock = [0.0]
+    with Claims(store, Pace(now=beat), owner) as other:
         assert other.take() == [0]
         claims._AT_WORK.discard(owner.id)
-        with Claims(store, Pace(now=lambda: now, expiry=300)) as mine:
-            return mine.take(4)
+        with Claims(store, Pace(clock=lambda: clock[0], expiry=300)) as mine:
+            got: list[int] = []
+            for clock[0] in times:
+                mine.release_all()
+                got = mine.take(4)
+                other.beat()
+            return got
 
 
 def test_a_claim_is_respected(store: Store) -> None:
     parent = os.getppid()
-    assert taken(store, strange_owner(pid=parent, started=claims._start_of(parent)), 1e9) == [1, 2, 3]
+    assert taken(store, strange_owner(pid=parent, started=claims._start_of(parent)), 0, 1e9) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -409,9 +419,45 @@ def test_the_claims_of_the_dead_are_void_at_once(store: Store, changed: dict) ->
 
 
 def test_an_owner_on_another_machine_is_given_some_time(store: Store) -> None:
+    """By the clock of who waits, from when it first looked."""
     away = strange_owner(machine="elsewhere")
-    assert taken(store, away, 299.0) == [1, 2, 3]
-    assert taken(store, strange_owner(machine="elsewhere", id="another"), 301.0) == [0, 1, 2, 3]
+    assert taken(store, away, 1e6) == [1, 2, 3]
+    assert taken(store, strange_owner(machine="elsewhere", id="another"), 1e6, 1e6 + 299) == [1, 2, 3]
+    assert taken(store, strange_owner(machine="elsewhere", id="a third"), 1e6, 1e6 + 299, 1e6 + 300) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("says", [0.0, 1e300, math.inf, -math.inf, -1e9, time.time() + 3600, time.time() - 3600])
+def test_a_lease_ends_by_the_clock_of_who_waits(says: float, store: Store) -> None:
+    """What the sign of life says, a clock that is ahead or behind for example, makes no difference: it must change."""
+    away = strange_owner(machine="elsewhere")
+    assert taken(store, away, 0, 299, beat=lambda: says) == [1, 2, 3]
+    another = strange_owner(machine="elsewhere", id="another")
+    assert taken(store, another, 0, 299, 301, beat=lambda: says) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ahead", [0.0, -1e9, 1e9, -3600.0, 3600.0])
+def test_one_who_is_heard_keeps_the_claim(ahead: float, store: Store) -> None:
+    """For hours, with a clock that is right, ahead or behind."""
+    beats = count()
+    away = strange_owner(machine="elsewhere")
+    times = range(0, 10_000, 250)
+    assert taken(store, away, *times, beat=lambda: time.time() + ahead + next(beats)) == [1, 2, 3]
+
+
+def test_certify_waits_no_more_than_five_minutes(tmp_path: Path) -> None:
+    """For a claim from another machine whose sign of life lies in the future."""
+    run, clock = small_run(), [0.0]
+    with open_store(tmp_path / "run.db", run) as store:
+        away = Claims(store, Pace(now=lambda: time.time() + 1e8), strange_owner(machine="elsewhere"))
+        away.__enter__()
+        assert away.take() == [0]
+
+        def sleep(seconds: float) -> None:
+            clock[0] += 10
+            assert clock[0] <= 310, "it waits for ever"
+
+        list(certify_into(store, run, pace=Pace(clock=lambda: clock[0], sleep=sleep)))
+        assert store.progress().open == 0
 
 
 def test_images_with_failed_attempts_come_last(store: Store) -> None:

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from ..limits import thread_count
+from ..plain_files import read_plain
 
 _HOW = "How to certify"
 _MODEL = "Model and data"
 _SCALE = "More than one machine"
+MOST_OF_A_FILE = 1 << 20
 
 ModelArgument = Annotated[
     str | None,
@@ -249,10 +251,9 @@ def _check_type(what: str, name: str, value: object) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ValueError(f"there is no configuration file {str(path)!r}")
+    text = read_plain(path, "configuration file", MOST_OF_A_FILE)
     try:
-        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+        entries = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
     choices = {name.replace("-", "_"): value for name, value in entries.items()}

@@ -17,6 +17,7 @@ from ..certificate import truncated
 from ..exact import positive, probability
 from ..grid import Grid
 from ..models.onnx_file import read_model
+from ..plain_files import read_plain
 from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
@@ -28,9 +29,12 @@ from .plain import line, say, shown
 from .shared import progress_bar
 
 REFUTED = 1
+#: Nothing is refuted, but votes differ, on another machine than was promised. (2 is for what cannot be read.)
+DIFFERS = 3
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.
 SHOWN = 8
+MOST_OF_A_PROMISE = 1 << 20
 FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights", "untrusted", "timeout")
 
 
@@ -44,7 +48,7 @@ def run_verify(
     other_machine: bool,
     as_json: bool,
 ) -> None:
-    """Audit, show, and end with 0 (nothing wrong found) or 1 (something refuted)."""
+    """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
     noted = Noted(_digits(choices.get("commitment")), _digits(choices.get("nonce")), _read(noted_promise), content)
     model, data = _model(choices, replay), _data(choices, replay)
     given = Given(model, data, replay, probability(beta, "beta"), other_machine)
@@ -55,8 +59,8 @@ def run_verify(
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
         show(Console(), result)
-    if result.refuted:
-        raise typer.Exit(REFUTED)
+    if result.refuted or result.differs:
+        raise typer.Exit(REFUTED if result.refuted else DIFFERS)
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -74,10 +78,9 @@ def _digits(text: str | None) -> str | None:
 def _read(path: Path | None) -> Promise | None:
     if path is None:
         return None
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is a folder" if path.is_dir() else f"there is no promise {str(path)!r}")
+    text = read_plain(path, "promise", MOST_OF_A_PROMISE)
     try:
-        return Promise.of_text(path.read_bytes().decode("ascii"))
+        return Promise.of_text(text.decode("ascii"))
     except UnicodeDecodeError:
         raise ValueError(f"{str(path)!r} holds no promise: it is not plain text") from None
     except ValueError as error:
@@ -242,10 +245,11 @@ def _unit(result: Verification) -> str:
 
 def _replay_meaning(found: Replay) -> str:
     count = len(found.statements)
-    if found.full and found.smaller:
+    if found.whole and (found.differ or found.smaller):
         return (
-            f"Every certificate with a label was voted again, whole; {found.smaller} of {count} have a smaller radius "
-            "on this machine than was claimed. What counts is (i)."
+            f"NOT CONFIRMED: every certificate with a label was voted again, whole, and at least {found.differ} votes "
+            f"differ, which another machine explains, and a forgery too; {found.smaller} of {count} have a smaller "
+            "radius on this machine than was claimed. What counts is (i)."
         )
     if found.full:
         return f"FULL VERIFICATION: all {count} certificates with a label were voted again, whole, and confirmed."
@@ -257,7 +261,7 @@ def _replay_meaning(found: Replay) -> str:
         )
     found_wrong = "Nothing wrong was found."
     if found.differ:
-        found_wrong = "Votes differ, which another machine explains, and a forgery too."
+        found_wrong = "NOT CONFIRMED: votes differ, which another machine explains, and a forgery too."
     return (
         f"{found_wrong} What counts for one certificate is (i). {together} Only --replay all verifies "
         "fully, and an audit that is repeated until it pleases proves nothing."

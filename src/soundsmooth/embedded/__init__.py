@@ -6,7 +6,7 @@ How they were made and what they reach: experiments/embedded.
 from fractions import Fraction
 from pathlib import Path
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).resolve().parent
 IMAGES = FOLDER / "fashion_mnist.npz"
 MODELS = {
     Fraction(1, 4): FOLDER / "fashion_mnist_sigma0.25.onnx",

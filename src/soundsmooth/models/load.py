@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ..plain_files import read_plain
 from .callables import CallableModel
 from .isolated import IsolatedOnnxModel
 from .onnx_file import OnnxModel, read_model
@@ -141,9 +142,7 @@ def _read_weights(path: Path) -> Weights:
     if path.suffix != ".safetensors":
         _refuse_pickle(path)
         raise ValueError(f"weights must be a .safetensors file, not {str(path)!r}")
-    if not path.is_file():
-        raise ValueError(f"there is no weights file {str(path)!r}")
-    return Weights(path.name, path.read_bytes())
+    return Weights(path.name, read_plain(path, "weights file"))
 
 
 def _load_weights(model: object, weights: Weights) -> None:

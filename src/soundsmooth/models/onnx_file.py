@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import Place, cores
+from ..plain_files import read_plain
 from .independence import Report
 from .onnx_schema import malformed, suspicious
 from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
@@ -136,9 +137,7 @@ def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:
     import onnx
     from google.protobuf.message import DecodeError
 
-    if not path.is_file():
-        raise ValueError(f"there is no model file {str(path)!r}")
-    content = path.read_bytes()
+    content = read_plain(path, "model file")
     try:
         model = onnx.load_model_from_string(content)
     except DecodeError:
@@ -150,7 +149,7 @@ def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:
         try:
             name = _entry(tensor, "location")
             if name not in files:
-                files[name] = _file_inside(path.parent, name).read_bytes()
+                files[name] = read_plain(_file_inside(path.parent, name))
             _piece(tensor, len(files[name]))
         except (ValueError, OSError, RuntimeError) as error:  # the latter for links that lead in a circle
             raise ValueError(f"{str(path)!r}, weights of the tensor {tensor.name!r:.200}: {error}") from None
@@ -229,7 +228,7 @@ def _needed(tensor: "onnx.TensorProto") -> int | None:
 
 
 def _file_inside(folder: Path, name: str) -> Path:
-    """The file of weights, if it is a plain file below the model's own folder; else a ValueError."""
+    """The file of weights, if it is a plain file below the model's own folder, and no link; else a ValueError."""
     if not name:
         raise ValueError("location is missing, the name of the file that holds them")
     root, target = folder.resolve(), (folder / name).resolve()
@@ -239,6 +238,8 @@ def _file_inside(folder: Path, name: str) -> Path:
         raise ValueError(f"location is {name!r:.200}, which is missing beside the model")
     if not target.is_file():
         raise ValueError(f"location is {name!r:.200}, which is {'a folder' if target.is_dir() else 'no plain file'}")
+    if os.path.normpath(root / name) != str(target):
+        raise ValueError(f"location is {name!r:.200}, which is a link; this is refused")
     return target
 
 

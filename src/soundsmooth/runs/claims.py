@@ -23,14 +23,17 @@ _AT_WORK: set[str] = set()
 
 @dataclass(frozen=True)
 class Pace:
-    """The clock, and how to wait."""
+    """The clocks, and how to wait."""
 
     now: Callable[[], float] = time.time
+    """What is written as a sign of life. Nobody compares it with a clock."""
+    clock: Callable[[], float] = time.monotonic
+    """By which this process waits: its own, which nobody sets."""
     sleep: Callable[[float], None] = time.sleep
     look: float = 0.5
     """Seconds between two looks at what the others have finished."""
     expiry: float = 300.0
-    """Seconds without a sign of life after which an owner on another machine is taken for dead."""
+    """Seconds without a new sign of life after which an owner on another machine is taken for dead."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,10 @@ class Owner:
         return cls(secrets.token_hex(8), platform.node(), _boot(), pid, _start_of(pid))
 
     def alive(self, silent: float, expiry: float) -> bool:
-        """Whether the owner still works, `silent` seconds after its last sign of life."""
+        """Whether the owner still works, if it was seen to be silent for so many seconds."""
         here = Owner.me()
         if self.machine != here.machine or sys.platform == "win32":  # where a process cannot be asked for
-            return abs(silent) < expiry  # a sign of life from days to come says nothing
+            return silent < expiry
         if self.boot != here.boot or not _exists(self.pid) or _start_of(self.pid) != self.started:
             return False
         return self.pid != here.pid or self.id in _AT_WORK
@@ -93,6 +96,8 @@ class Claims:
     store: Store
     pace: Pace = field(default_factory=Pace)
     owner: Owner = field(default_factory=Owner.me)
+    _heard: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of other owners: the last sign of life, and when it was first seen, by this process's clock."""
 
     def __enter__(self) -> "Claims":
         owner = self.owner
@@ -136,12 +141,23 @@ class Claims:
         self.store.db.execute("DELETE FROM claims WHERE owner = ?", self.owner.id)
 
     def _drop_the_dead(self) -> None:
-        now = self.pace.now()
         others = "SELECT id, machine, boot, pid, started, beat FROM owners WHERE id != ?"
         for *owner, beat in list(self.store.db.rows(others, self.owner.id)):
-            if not Owner(*owner).alive(now - beat, self.pace.expiry):
+            if not Owner(*owner).alive(self._silent(owner[0], beat), self.pace.expiry):
                 self._forget(owner[0])
         self.store.db.execute("DELETE FROM claims WHERE owner NOT IN (SELECT id FROM owners)")  # nobody would free them
+
+    def _silent(self, owner: str, beat: float) -> float:
+        """For how many seconds the owner's sign of life has been the same, as far as this process has seen.
+
+        Guarantee: it depends on whether the sign changes, and not on what it says: the clocks of other machines, ahead
+        or behind, make no difference.
+        """
+        now = self.pace.clock()
+        sign, since = self._heard.get(owner, (None, now))
+        if sign != beat:
+            self._heard[owner], since = (beat, now), now
+        return now - since
 
     def _forget(self, owner: str) -> None:
         with self.store.db.transaction():

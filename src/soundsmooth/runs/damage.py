@@ -11,6 +11,24 @@ from functools import cache
 from .database import Database
 
 KINDS = {"INTEGER": "integer", "REAL": "real", "TEXT": "text", "BLOB": "blob"}
+ENTRY = "type, name, tbl_name, sql"
+
+
+def check_schema(db: Database, schema: str) -> None:
+    """A ValueError unless the file has exactly our tables and indexes, word for word.
+
+    Guarantee: if it returns, there is no view, trigger, virtual table, generated column or constraint but ours, so that
+    reading computes nothing that somebody else has asked for.
+    """
+    if sorted(db.rows(f"SELECT {ENTRY} FROM sqlite_master"), key=str) != _entries(schema):
+        raise ValueError(f"{str(db.path)!r} is damaged: its tables are not those of a run")
+
+
+@cache
+def _entries(schema: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.executescript(schema)
+        return sorted(empty.execute(f"SELECT {ENTRY} FROM sqlite_master"), key=str)
 
 
 def check_kinds(db: Database, schema: str, tables: Sequence[str]) -> None:

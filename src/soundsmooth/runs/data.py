@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Grid, Levels
+from ..plain_files import plain_file
 from ..promise import Inputs
 
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
@@ -45,8 +46,6 @@ def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> 
 def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
     if path.is_dir():
         raise ValueError(f"{str(path)!r} is a folder; the data is one .npz file")
-    if not path.is_file():
-        raise ValueError(f"there is no data file {str(path)!r}")
     held, names = _load(path)
     if "x" not in held:
         instead = f", not as {', '.join(map(repr, names[:5]))}" if names else ""
@@ -61,12 +60,13 @@ def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer
 
 def _load(path: Path) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
     """The arrays x and y of the file, those that are there, and the names of all that are."""
-    with _plainly(repr(str(path)), "an .npz of plain arrays"):
-        held = np.load(path, allow_pickle=False)
-    if not isinstance(held, np.lib.npyio.NpzFile):
-        return {}, []
-    with held:
-        return {name: _array(path, held, name) for name in ("x", "y") if name in held.files}, held.files
+    with plain_file(path, "data file") as file:
+        with _plainly(repr(str(path)), "an .npz of plain arrays"):
+            held = np.load(file, allow_pickle=False)
+        if not isinstance(held, np.lib.npyio.NpzFile):
+            return {}, []
+        with held:
+            return {name: _array(path, held, name) for name in ("x", "y") if name in held.files}, held.files
 
 
 def _array(path: Path, held: np.lib.npyio.NpzFile, name: str) -> npt.NDArray[Any]:

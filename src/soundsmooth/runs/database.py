@@ -3,12 +3,14 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..models.protocol import first_line
+from .private_copy import begin_use, beside_sqlite, copied, end_use, journal_of, log_of
 
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.
 APPLICATION = int.from_bytes(b"SSmo")
@@ -18,9 +20,30 @@ MAGIC = b"SQLite format 3\0"
 HEADER = 100
 #: So long a process waits for another one's transaction. Transactions are short.
 BUSY_SECONDS = 60
-#: Copied in one step.
-PAGES = 1000
 RETRY_SECONDS = 0.01
+WRITABLE = "rwc"
+#: The last bytes of a journal that ends with the name of another one.
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+#: What our own tables and statements stay below by far. Files of others may ask for more.
+LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 1 << 28,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 16,
+    sqlite3.SQLITE_LIMIT_COLUMN: 64,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 8,
+    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 16,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+}
+#: What a statement may do that only reads.
+READING = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_PRAGMA,
+    sqlite3.SQLITE_TRANSACTION,
+}
 
 
 def is_run(path: Path | None) -> bool:
@@ -35,47 +58,55 @@ class StoreError(OSError):
 class Database:
     """A connection. Every statement that fails raises a StoreError; a transaction is kept whole or not at all."""
 
+    _folder: TemporaryDirectory[str] | None = None
+    _in_use: tuple[int, int] | None = None
+
     def __init__(self, path: Path, writable: bool) -> None:
-        self.path = path
-        check_file(path)
-        with self._plainly():
-            self._connection = _connect(path, writable)
-            try:
-                self.blank = self._check_format()
-                if writable:
-                    self._make_durable()
-            except BaseException:
-                self._connection.close()
-                raise
+        """The file where it lies: for who writes to it, or is about to."""
+        check_file(path, path)
+        _refuse_super_journal(path)
+        self._open(path, lambda: _connect(path, _mode(path, writable)))
+        self._in_use = begin_use(path)
+        if writable:
+            self._prepare(self._make_durable)
 
     @classmethod
     def snapshot(cls, path: Path) -> "Database":
-        """A private copy of the file as it is now, with no name on the disk.
+        """A private copy of the file as it is now, to be read and not written.
 
-        Guarantee: nothing that is written to the file afterwards, through SQLite or past it, reaches who reads the
-        copy. (Its pages are read again and again: the cache does not hold a large run.)
+        Guarantee: nothing but the copy is touched. Nothing that is written to the file afterwards, through SQLite or
+        past it, reaches who reads the copy. (Its pages are read again and again: the cache does not hold a large run.)
+        On POSIX the copy has no name on the disk any more when this returns.
         """
-        found = cls(path, writable=False)
-        source, found._connection = found._connection, sqlite3.connect("", isolation_level=None)  # deleted when closed
+        found = cls.__new__(cls)
+        found._folder = TemporaryDirectory(prefix="soundsmooth-", ignore_cleanup_errors=True)
         try:
-            with closing(source):
-                found._copy(source)
-            found.execute("PRAGMA query_only = 1")
-            with found._plainly():
-                found.blank = found._check_format()
+            copy = copied(path, Path(found._folder.name))
+            check_file(copy, path)
+            found._open(path, lambda: _connect(copy, "ro" if log_of(copy).exists() else "ro&immutable=1"))
         except BaseException:
-            found.close()
+            found._folder.cleanup()
             raise
+        if os.name == "posix":  # SQLite has opened what it needs, the log too
+            found._folder.cleanup()
         return found
 
-    def _copy(self, source: sqlite3.Connection) -> None:
+    def _open(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.path = path
+        with self._plainly():
+            self._connection = connect()
+        self._prepare(self._look)
+
+    def _look(self) -> None:
+        self.blank = self._check_format()
+
+    def _prepare(self, step: Callable[[], None]) -> None:
         try:
-            source.execute("BEGIN")  # so that no writer makes it begin again
-            source.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            source.backup(self._connection, pages=PAGES, progress=lambda *_: None)  # in steps, to be interrupted
-        except sqlite3.Error as error:
-            text = f"{str(self.path)!r} could not be copied to a temporary file, which needs as much room"
-            raise StoreError(f"{text}: {first_line(error)}") from error
+            with self._plainly():
+                step()
+        except BaseException:
+            self.close()
+            raise
 
     def _make_durable(self) -> None:
         """Write-ahead log, and an fsync of it in every transaction before it counts as committed."""
@@ -158,6 +189,11 @@ class Database:
 
     def close(self) -> None:
         self._connection.close()
+        if self._in_use is not None:
+            end_use(self._in_use)
+            self._in_use = None
+        if self._folder is not None:
+            self._folder.cleanup()
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:
@@ -167,48 +203,70 @@ class Database:
             raise StoreError(_line(self.path, error)) from error
 
 
-def _connect(path: Path, writable: bool) -> sqlite3.Connection:
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection with SQLite's own defences. Who only reads can do nothing else with it."""
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={_mode(path, writable)}",
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        uri=True,
+        f"{path.absolute().as_uri()}?mode={mode}", timeout=BUSY_SECONDS, isolation_level=None, uri=True
     )
-    connection.execute(f"PRAGMA query_only = {int(not writable)}")
+    try:
+        for category, most in LIMITS.items():
+            connection.setlimit(category, most)
+        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+            connection.execute(f"PRAGMA {setting}")
+        configure = getattr(connection, "setconfig", None)  # from Python 3.12 on
+        if configure is not None:
+            configure(getattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE"), True)  # noqa: B009  (3.11 has no such name)
+        if mode != WRITABLE:
+            connection.execute("PRAGMA query_only = 1")
+            connection.set_authorizer(_reads)
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _reads(action: int, *_: object) -> int:
+    """SQLite asks this before each statement: what does anything but read is not prepared."""
+    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
 
 
 def _mode(path: Path, writable: bool) -> str:
     """Who only reads takes part in the locking too, where that is possible: somebody may be writing."""
     if writable:
-        return "rwc"
+        return WRITABLE
     if os.access(path, os.W_OK) and os.access(path.absolute().parent, os.W_OK):
         return "rw"
-    return "ro" if _log(path).exists() else "ro&immutable=1"
+    return "ro" if log_of(path).exists() else "ro&immutable=1"
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, named: Path) -> None:
     """A ValueError for a file that is no SQLite database, or that was cut short. An empty or missing one is fine."""
     if not path.exists():
         return
     if not path.is_file():
-        raise ValueError(f"{str(path)!r} is not a file")
-    logged = _log(path).exists()
-    with path.open("rb") as file:
+        raise ValueError(f"{str(named)!r} is no plain file")
+    logged = log_of(path).exists()
+    with beside_sqlite(path.resolve()) as file:
         head = file.read(HEADER)
     if head and head[: len(MAGIC)] != MAGIC[: len(head)]:
-        raise ValueError(f"{str(path)!r} is not a run of soundsmooth")
+        raise ValueError(f"{str(named)!r} is not a run of soundsmooth")
     if 0 < len(head) < HEADER:
-        raise ValueError(f"{str(path)!r} was cut short: it has only {len(head)} bytes")
+        raise ValueError(f"{str(named)!r} was cut short: it has only {len(head)} bytes")
     page = int.from_bytes(head[16:18]) if head[16:18] != b"\0\1" else 1 << 16
     needed, there = page * int.from_bytes(head[28:32]), path.stat().st_size
     # With a log beside it, the rest may still be there.
-    if there < needed and not logged and not _log(path).exists():
-        raise ValueError(f"{str(path)!r} was cut short: it has {there} of {needed} bytes")
+    if there < needed and not logged and not log_of(path).exists():
+        raise ValueError(f"{str(named)!r} was cut short: it has {there} of {needed} bytes")
 
 
-def _log(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
+def _refuse_super_journal(path: Path) -> None:
+    """A journal of ours names no other file. SQLite would delete the one that it names."""
+    journal = journal_of(path)
+    if journal.is_file():
+        with journal.open("rb") as file:
+            file.seek(max(0, journal.stat().st_size - len(JOURNAL_MAGIC)))
+            if file.read() == JOURNAL_MAGIC:
+                raise ValueError(f"{str(path)!r} is not opened: {journal.name!r}, beside it, names another file")
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -3,10 +3,11 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator
 from heapq import merge
+from io import TextIOWrapper
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..certificate import Certificate, raised, truncated
 from .output import CERTIFY_HEADER, certificate_row, check_new_file
@@ -24,9 +25,10 @@ def export(store: Store, to: Path) -> int:
     are truncated (in Parquet they are exact).
     """
     check_new_file(to, tuple(WRITERS))
-    write = WRITERS[to.suffix]
+    file = to.open("xb")  # never through a link, and never over what another process has made meanwhile
     try:
-        return write(store, to)
+        with file:
+            return WRITERS[to.suffix](store, file)
     except BaseException:
         to.unlink(missing_ok=True)  # half a table would be taken for a whole one
         raise
@@ -39,11 +41,11 @@ def records(store: Store) -> Iterator[Certificate | Failure]:
         yield record
 
 
-def _write_lines(store: Store, to: Path) -> int:
+def _write_lines(store: Store, to: BinaryIO) -> int:
     return _write_text(to, store.lines())
 
 
-def _write_tsv(store: Store, to: Path) -> int:
+def _write_tsv(store: Store, to: BinaryIO) -> int:
     rows = (certificate_row(each) if isinstance(each, Certificate) else _failure_row(each) for each in records(store))
     return _write_text(to, rows, CERTIFY_HEADER)
 
@@ -52,9 +54,9 @@ def _failure_row(failure: Failure) -> str:
     return f"{failure.index}\t{-1 if failure.truth is None else failure.truth}\t-1\t{truncated(0.0)}\t0\t0:00:00"
 
 
-def _write_text(to: Path, lines: Iterable[str], header: str | None = None) -> int:
+def _write_text(to: BinaryIO, lines: Iterable[str], header: str | None = None) -> int:
     count = 0
-    with to.open("x", encoding="utf-8", newline="\n") as file:
+    with TextIOWrapper(to, encoding="utf-8", newline="\n") as file:
         if header is not None:
             file.write(header + "\n")
         for line in lines:
@@ -63,9 +65,9 @@ def _write_text(to: Path, lines: Iterable[str], header: str | None = None) -> in
     return count
 
 
-def _write_csv(store: Store, to: Path) -> int:
+def _write_csv(store: Store, to: BinaryIO) -> int:
     count = 0
-    with to.open("x", encoding="utf-8", newline="") as file:
+    with TextIOWrapper(to, encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for record in records(store):
@@ -87,7 +89,7 @@ def _cells(
     return record.index, record.truth, record.label, *bounds, correct, status, record.seconds
 
 
-def _write_parquet(store: Store, to: Path) -> int:
+def _write_parquet(store: Store, to: BinaryIO) -> int:
     try:
         import pyarrow as pa
         from pyarrow import parquet

@@ -52,7 +52,7 @@ def check_new_file(path: Path, suffixes: tuple[str, ...]) -> None:
     """A ValueError, before any work is done, for a file that could not or should not be written at the end of it."""
     if path.suffix not in suffixes:
         raise ValueError(f"the output file must end in {' or '.join(suffixes)}, not {str(path)!r}")
-    if path.exists():
+    if os.path.lexists(path):  # a link that leads nowhere is there, too
         raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {str(path.parent)!r} to write to")

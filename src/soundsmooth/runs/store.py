@@ -23,7 +23,7 @@ from ..noise import Purpose
 from ..promise import Inputs, Promise, Secret
 from ..settings import Settings, promised_settings
 from .blocks import VoteBlock, vote_blocks
-from .damage import check_kinds
+from .damage import check_kinds, check_schema
 from .database import Database
 
 SCHEMA = """
@@ -196,10 +196,8 @@ class Store:
 
     @classmethod
     def read(cls, path: Path) -> "Store":
-        """A run to look at, whether it is finished or not."""
-        if not path.exists():
-            raise ValueError(f"there is no run {str(path)!r}")
-        db = Database(path, writable=False)
+        """A run to look at as it is now, finished or not. The file may be anybody's, and is not touched."""
+        db = Database.snapshot(path)
         if db.blank:
             db.close()
             raise ValueError(f"{str(path)!r} holds no run yet")
@@ -248,6 +246,7 @@ class Store:
     @cached_property
     def terms(self) -> Terms:
         """What the run began with; a ValueError if the file contradicts itself."""
+        check_schema(self.db, SCHEMA)
         check_kinds(self.db, SCHEMA, ("run",))
         held = dict(self.db.rows("SELECT name, value FROM run"))
         try:

@@ -1,6 +1,5 @@
 """A run's file as an auditor opens it: as one snapshot, of which nothing is believed."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 from ..promise import Promise, Secret, is_digest
 from ..runs.blocks import VoteBlock, vote_blocks
+from ..runs.damage import check_schema
 from ..runs.database import Database
 from ..runs.store import SCHEMA, Terms
 from .promised import check_promise, whole
@@ -21,36 +21,20 @@ MOST_BLOCKS = 1_000_000
 def opened(path: Path) -> Iterator[Database]:
     """The file, sound as a database and with exactly our tables; a ValueError or StoreError in one line otherwise.
 
-    Guarantee: everything that is read is what was there at the beginning, whatever is written to the file meanwhile.
+    Guarantee: everything that is read is what was there at the beginning, whatever is written to the file meanwhile;
+    and neither the file nor anything beside it is written to, deleted or followed.
     """
-    if not path.exists():
-        raise ValueError(f"there is no run {str(path)!r}")
     db = Database.snapshot(path)
     try:
         if db.blank:
             raise ValueError(f"{str(path)!r} holds no run yet")
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON"):
-            db.execute(f"PRAGMA {setting}")
-        if _schema(db) != _our_schema():  # first: the check computes what tables of others ask for, however long
-            raise ValueError(f"{str(path)!r} is damaged: its tables are not those of a run")
+        check_schema(db, SCHEMA)  # first: the check computes what tables of others ask for, however long
         fault = db.one("PRAGMA integrity_check(1)")
         if fault != "ok":
             raise ValueError(f"{str(path)!r} is damaged: {' '.join(str(fault).split())}")
         yield db
     finally:
         db.close()
-
-
-def _schema(db: Database) -> list[tuple[object, ...]]:
-    return sorted(db.rows("SELECT type, name, tbl_name, sql FROM sqlite_master"), key=str)
-
-
-def _our_schema() -> list[tuple[object, ...]]:
-    with_tables = sqlite3.connect(":memory:")
-    with_tables.executescript(SCHEMA)
-    rows = with_tables.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-    with_tables.close()
-    return sorted(rows, key=str)
 
 
 @dataclass(frozen=True)
@@ -73,6 +57,9 @@ def head(db: Database) -> Head:
     missing = [name for name in NAMES if not isinstance(held.get(name), str)]
     if missing:
         raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
+    unknown = sorted(str(name) for name in held.keys() - set(NAMES))
+    if unknown:
+        raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
     promise = Promise.of_text(held["promise"])
     check_promise(promise)
     if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):

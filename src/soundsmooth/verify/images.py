@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..audit import check_record
-from ..certificate import Certificate
+from ..certificate import Certificate, read_json
 from ..certify import Counts, Measurement
 from ..models import NOBODY
 from ..models.protocol import rows_again
@@ -19,7 +19,7 @@ from ..runs.blocks import VoteBlock, hits_of
 from ..runs.database import Database
 from ..runs.measured import drawn_rows, rows_by_block
 from ..runs.store import State
-from .findings import Findings
+from .findings import Findings, is_time
 from .held import Head
 from .tally import Tally
 
@@ -114,9 +114,13 @@ def _environments(db: Database, findings: Findings) -> dict[int, dict[str, str]]
     found = {}
     for id, text in db.rows("SELECT id, text FROM environments"):
         try:
-            found[id] = json.loads(text)
+            found[id] = read_json(text)
         except (ValueError, TypeError, RecursionError):
             findings.add(f"environment {id} is not JSON")
+            continue
+        if not isinstance(found[id], dict) or not all(isinstance(value, str) for value in found[id].values()):
+            findings.add(f"environment {id} is not made of names and texts")
+            del found[id]
     return found
 
 
@@ -209,7 +213,7 @@ class _Clerk:
             return None
 
     def _lost(self, number: int, rows: Sequence[Row], stored: Sequence[StoredVotes], finished: bool) -> int | None:
-        if not all(_fits(row, ALONE) and row[2] in self.environments for row in rows):
+        if not all(_fits(row, ALONE) and row[2] in self.environments and is_time(row[3]) for row in rows):
             raise ValueError("what is stored of its rows that were voted alone is malformed")
         drawn = drawn_rows(self.head.terms.secret, self.head.terms.promise, number) if rows or finished else None
         if drawn is None:
@@ -261,6 +265,8 @@ class _Clerk:
         label, radius, p_lower, p_upper, selection, estimation, lost, environment, seconds, _ = row
         if environment not in self.environments:
             raise ValueError("its certificate names an environment that is not there")
+        if not is_time(seconds):
+            raise ValueError("its certificate's time is no number of seconds")
         terms = self.head.terms
         certificate = Certificate(
             index=number, label=label, radius=radius, p_lower=p_lower, p_upper=p_upper, truth=truth,
@@ -294,7 +300,7 @@ def _all_stored(rows: Sequence[Row]) -> list[StoredVotes]:
 
 def stored_votes(row: Row) -> StoredVotes:
     """A row of the table of blocks, its place left out; a ValueError if it is none."""
-    if not _fits(row, BLOCK) or row[0] not in (Purpose.SELECTION, Purpose.ESTIMATION):
+    if not _fits(row, BLOCK) or row[0] not in (Purpose.SELECTION, Purpose.ESTIMATION) or not is_time(row[-1]):
         raise ValueError("one of its blocks is malformed")
     purpose, first, count, votes, hits, environment, _ = row
     block, counts = VoteBlock(Purpose(purpose), first, count), counts_of(votes)

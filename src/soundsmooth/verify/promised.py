@@ -8,7 +8,11 @@ from ..audit import terms as arithmetic_terms
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
 from ..models import Identity
+from ..models.compiled import COMPILATIONS
+from ..models.onnx_child import PROVIDERS
+from ..models.onnx_session import LEVELS
 from ..models.protocol import rows_again
+from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
 from ..runs.store import Terms
@@ -49,10 +53,61 @@ def check_promise(promise: Promise) -> None:
         if not is_digest(values[name]):
             raise ValueError(f"the promised {name} is no digest of 32 bytes in hexadecimal: {values[name]!r:.80}")
     shape_of(promise)
+    check_words(values)
     try:
         promised_settings(values)
     except (ValueError, ArithmeticError) as error:
         raise ValueError(f"the promise cannot be kept: {error}") from None
+
+
+#: What a promise's flags may say of each kind of model (docs/noise.md, 2.4). None: any text.
+BOOLEAN = ("True", "False")
+FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
+    "onnx": {
+        "isolated": ("yes",),
+        "optimization": LEVELS,
+        "provider": tuple(PROVIDERS.values()),
+        "threads": None,
+    },
+    "torch": {
+        **dict.fromkeys(("cudnn.tf32", "cudnn.benchmark", "cudnn.deterministic"), BOOLEAN),
+        **dict.fromkeys(("reduced.bf16", "reduced.fp16", "deterministic", "autocast"), BOOLEAN),
+        "layout": ("contiguous", "channels_last"),
+        "compile": COMPILATIONS,
+        "runs": ("module", "exported-graph"),
+        "threads": None,
+        "matmul": ("highest", "high", "medium"),
+    },
+    "callable": {},
+}
+#: These may be missing: older promises do not have them, or only some models do.
+OPTIONAL = ("isolated", "compile", "runs")
+
+
+def check_words(values: Mapping[str, str]) -> None:
+    """A ValueError for a precision or flags that no version of this program promises.
+
+    Guarantee: if it returns, the flags are those of the kind of model, each once and with a value that it can have. So
+    an issuer has no words of his own with which every machine is another one, and every difference excused.
+    """
+    if values["precision"] not in PRECISIONS.values():
+        raise ValueError(f"the promised precision is none that this version knows: {values['precision']!r:.80}")
+    _check_flags(FLAGS.get(values["model kind"], {}), values["flags"])
+
+
+def _check_flags(known: Mapping[str, tuple[str, ...] | None], text: str) -> None:
+    names = []
+    for word in [] if text == "none" else text.split(" "):
+        name, _, value = word.partition("=")
+        allowed = known.get(name, ())
+        if allowed is not None and value not in allowed:
+            raise ValueError(f"the promise has a flag that this version does not know: {word!r:.80}")
+        names.append(name)
+    missing = [name for name in known if name not in (*names, *OPTIONAL)]
+    if missing:
+        raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
+    if names != sorted(set(names)):
+        raise ValueError(f"the promised flags are not each there once, in the order of their names: {text!r:.80}")
 
 
 def whole(text: str, name: str) -> int:
@@ -112,7 +167,7 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
 
 
 def flags_of(promise: Promise) -> dict[str, str]:
-    """The promised kernel flags: "name=value name=value", or "none"."""
+    """The promised kernel flags: "name=value name=value", or "none" (`check_words` has looked at them)."""
     words = [word.partition("=") for word in promise.values["flags"].split(" ")]
     return {name: value for name, equals, value in words if equals}
 
@@ -174,6 +229,16 @@ def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None])
     if max(numbers) >= len(whole.levels):
         raise ValueError(f"the data has {len(whole.levels)} images, but the run has image {max(numbers)}")
     return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths))
+
+
+def left_out(whole: Inputs, inputs: Inputs) -> str | None:
+    """Which images of the auditor's data the run does not have, in words; None if it has all."""
+    missing = sorted(set(range(len(whole.levels))) - set(inputs.indices))
+    if not missing:
+        return None
+    some = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
+    held = len(whole.levels)
+    return f"the run has {held - len(missing)} of the {held} images of the data, and says nothing of the others: {some}"
 
 
 def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:

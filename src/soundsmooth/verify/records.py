@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import TextIOWrapper
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ..audit import check_record
 from ..certificate import FORMAT, Certificate, checksum, read_json
+from ..plain_files import plain_file
 from ..promise import Promise, is_digest
-from .findings import Check, Findings
+from .findings import Check, Findings, is_time
 from .key import Noted, key_checks
 from .promised import check_promise, unit_check
 from .tally import Tally
@@ -51,8 +54,8 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         whole = (record["index"], *(number for number in (record["label"], record["truth"]) if number is not None))
         if any(type(number) is not int or number < 0 for number in whole):
             yield "the record's index and labels are not whole numbers from 0 on"
-        if not isinstance(record["seconds"], float | int):
-            yield "the record's time is not a number"
+        if not is_time(record["seconds"]):
+            yield "the record's time is no number of seconds"
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
 
@@ -131,16 +134,20 @@ def _terms(record: Mapping[str, Any]) -> tuple[Promise, str, str, str] | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The records of a file, numbered: one a line, or the only one on many lines."""
+    """The records of a file, numbered: one a line, or the only one on many lines.
+
+    Guarantee: every character of the file is in one of them, or is a space; a ValueError if one is too long.
+    """
     try:
-        with path.open(encoding="utf-8", newline="\n") as file:
-            if path.suffix == ".json":
-                yield 1, file.read(MOST_CHARACTERS)
-                return
-            number = 0
-            while line := file.readline(MOST_CHARACTERS):
-                number += 1
-                if line.strip():
-                    yield number, line
+        with plain_file(path) as raw, TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
+            read = file.read if path.suffix == ".json" else file.readline
+            for number in count(1):
+                text = read(MOST_CHARACTERS + 1)
+                if not text:
+                    return
+                if len(text) > MOST_CHARACTERS:
+                    raise ValueError(f"{str(path)!r}, line {number}: no certificate has {MOST_CHARACTERS} characters")
+                if text.strip():
+                    yield number, text
     except UnicodeDecodeError:
         raise ValueError(f"{str(path)!r} is not a text file of certificates") from None

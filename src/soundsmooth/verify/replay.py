@@ -147,8 +147,14 @@ class Replay:
     """For each certificate a radius; all but b of them hold, at α each, except with probability β."""
 
     @property
-    def full(self) -> bool:
+    def whole(self) -> bool:
+        """Whether every block was drawn."""
         return self.drawn == self.blocks
+
+    @property
+    def full(self) -> bool:
+        """Whether every block was voted again, every vote is the stored one, and every radius is confirmed."""
+        return self.whole and not (self.differ or self.failed or self.smaller)
 
     @property
     def smaller(self) -> int:
@@ -165,6 +171,7 @@ class Replay:
         return {
             "blocks": self.blocks,
             "drawn": self.drawn,
+            "every block drawn": self.whole,
             "full": self.full,
             "beta": str(self.beta),
             "bad blocks that may have escaped": self.escaped,
@@ -174,15 +181,15 @@ class Replay:
             "blocks that failed": self.failed,
             "rows voted alone": self.rows,
             "same kind of machine": self.same_machine,
-            "what counts": counts_rule(self.full),
+            "what counts": counts_rule(self.whole),
             "certificates": [statement.to_dict() for statement in self.statements],
         }
 
 
-def counts_rule(full: bool) -> str:
+def counts_rule(whole: bool) -> str:
     """Which statement counts. It is fixed before the draw, by the number of blocks alone."""
-    if full:
-        return "(i), which is then the whole certificate, voted again: a full verification"
+    if whole:
+        return "(i), which is then the whole certificate, voted again"
     return "(i) for one certificate, at alpha; for the set: all but b of N, at beta and alpha each"
 
 

@@ -21,6 +21,7 @@ from .key import Noted, key_checks
 from .promised import (
     data_check,
     grid_of,
+    left_out,
     machine_differences,
     model_checks,
     promised_inputs,
@@ -77,8 +78,13 @@ class Verification:
 
     @property
     def full(self) -> bool:
-        """Every certificate with a label was voted again, whole."""
-        return self.replay is not None and self.replay.full
+        """Every certificate with a label was voted again, whole; no vote differs, and nothing else is wrong."""
+        return self.replay is not None and self.replay.full and not self.refuted
+
+    @property
+    def differs(self) -> bool:
+        """Votes differ, but the machine is another one than promised: neither confirmed nor refuted by that."""
+        return self.replay is not None and self.replay.differ > 0 and not self.refuted
 
     @property
     def key_bound(self) -> bool:
@@ -110,6 +116,7 @@ class Verification:
             "target": self.target,
             "refuted": self.refuted,
             "full": self.full,
+            "votes differ": self.replay is not None and self.replay.differ > 0,
             "key fixed by the noted nonce": self.key_bound,
             "independence by": list(self.independence_by),
             "content": self.content,
@@ -158,8 +165,6 @@ def verify(
 
 
 def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
-    if not path.is_file():
-        raise ValueError(f"there is no file {str(path)!r}")
     if given.replay or given.model or given.data or noted.content:
         raise ValueError("a replay, the data and the content hash need the run's .db file: certificates have no blocks")
     read = read_records(path, noted)
@@ -286,6 +291,9 @@ def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Giv
     whole = given.data(grid_of(promise))
     inputs = promised_inputs(whole, seen.numbers, seen.truths)
     result.check(data_check(whole, inputs, promise))
+    missing = left_out(whole, inputs)
+    if missing is not None:
+        result.notes.append(missing)
     return inputs
 
 
@@ -298,6 +306,8 @@ def _add_replay(result: Verification, found: Replay | None) -> None:
     amount = f"{found.drawn} of {found.blocks} blocks and every selection voted again"
     amount += "" if found.rows is None else f", and {found.rows} rows alone"
     differ = f"at least {found.differ} votes differ" if found.differ else "no difference"
-    end = ": a full verification" if found.full else "; only --replay all verifies a certificate fully"
-    agreed = None if found.differ and not result.findings else not result.findings  # another machine's, or a forger's
+    end = "; only --replay all verifies a certificate fully"
+    if found.whole:
+        end = ": a full verification" if result.full else ": not verified"
+    agreed = None if result.differs else not result.findings  # another machine's, or a forger's
     result.checks.append(Check("replay", agreed, f"{amount}, {differ}{end}"))
