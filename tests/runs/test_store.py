@@ -426,7 +426,10 @@ def test_an_owner_on_another_machine_is_given_some_time(store: Store) -> None:
     assert taken(store, strange_owner(machine="elsewhere", id="a third"), 1e6, 1e6 + 299, 1e6 + 300) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("says", [0.0, 1e300, math.inf, -math.inf, -1e9, time.time() + 3600, time.time() - 3600])
+SIGNS = (0.0, 1e300, math.inf, -math.inf, -1e9, time.time() + 3600, time.time() - 3600)
+
+
+@pytest.mark.parametrize("says", SIGNS, ids=["0", "1e300", "inf", "-inf", "-1e9", "an hour ahead", "an hour ago"])
 def test_a_lease_ends_by_the_clock_of_who_waits(says: float, store: Store) -> None:
     """What the sign of life says, a clock that is ahead or behind for example, makes no difference: it must change."""
     away = strange_owner(machine="elsewhere")
