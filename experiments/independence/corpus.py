@@ -108,14 +108,26 @@ def _seen(
     return Watched(sizes, dict(zip(names, values[len(shapes) :], strict=True)))
 
 
-def made(first: int, graphs: int, seed: int, focus: fuzz.Focus = (), odd: float = 0.08) -> Iterator[Kept]:
+def made(
+    first: int, graphs: int, seed: int, focus: fuzz.Focus = (), odd: float = 0.08, processes: int = 1
+) -> Iterator[Kept]:
     """Some graphs, and nodes that the runtime died of."""
     work = lambda number, slate: kept(seed, number, focus, slate, odd)  # noqa: E731
-    for one in results(work, list(range(first, first + graphs)), 1):
+    for one in results(work, list(range(first, first + graphs)), processes):
         if isinstance(one, Death) and one.signal in SIGNALS:
             yield Kept(one.number, one.model, 0, False)
         elif isinstance(one, Kept):
             yield one
+
+
+def written(path: Path, found: Iterable[Kept]) -> tuple[int, int]:
+    """Graphs put behind those of a file: how many, and how many of them are deadly."""
+    count, deaths = 0, 0
+    with path.open("ab") as file:
+        for one in found:
+            pickle.dump(one, file)
+            count, deaths = count + 1, deaths + one.deadly
+    return count, deaths
 
 
 def read(paths: Iterable[Path]) -> Iterator[Kept]:
@@ -136,12 +148,12 @@ def main() -> None:
     parser.add_argument("--focus", default=(), type=fuzz.focus_on)
     parser.add_argument("--odd", type=float, default=0.08, help="how often a file holds more than a plain graph")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args()
-    start, count, deaths = time.monotonic(), 0, 0
-    with asked.out.open("ab") as file:
-        for one in made(asked.first, asked.graphs, asked.seed, asked.focus, asked.odd):
-            pickle.dump(one, file)
-            count, deaths = count + 1, deaths + one.deadly
+    start = time.monotonic()
+    count, deaths = written(
+        asked.out, made(asked.first, asked.graphs, asked.seed, asked.focus, asked.odd, asked.processes)
+    )
     print(f"{count} kept of {asked.graphs}, {deaths} of them deadly; {time.monotonic() - start:.0f} s")
 
 

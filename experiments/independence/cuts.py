@@ -167,6 +167,8 @@ def _gives_up(body: list[ast.stmt]) -> bool:
     if len(body) != 1 or isinstance(body[0], ast.Raise):
         return len(body) == 1
     value = body[0].value if isinstance(body[0], ast.Return) else None
+    if isinstance(value, ast.Name) and value.id == "found":
+        return True
     names = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)} if value else set()
     return (isinstance(value, ast.Constant) and value.value is False) or _is_text(value) or bool(names & GIVEN_UP)
 

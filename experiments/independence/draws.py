@@ -5,8 +5,8 @@ does not allow: flags beyond 0 and 1, axes twice or out of range, extreme intege
 left out, outputs too many.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from known import Call, Known
@@ -34,7 +34,7 @@ def _by_schema(g: "Growth", operator: Operator) -> Call:
     for formal in operator.operands:
         if formal.option == "Variadic":
             operands += _variadic(g, formal)
-        elif formal.option == "Optional" and g.draw.random() < 0.5:
+        elif formal.option == "Optional" and g.draw.random() < (0.15 if g.temper.fault else 0.5):
             operands.append(None)
         else:
             operands.append(_operand(g, operator, formal, operands))
@@ -60,7 +60,7 @@ def _operand(g: "Growth", operator: Operator, formal: Operand, before: list[Know
     return partner(g, first, formal.types)
 
 
-def _integers(g: "Growth", wanted: list[int] | int, formal: Operand) -> Known:
+def _integers(g: "Growth", wanted: list[Any] | int, formal: Operand) -> Known:
     """Integers as a constant, or computed; of 32 bits now and then."""
     found = np.array(wanted, np.int64)
     if "tensor(int32)" in formal.types and g.draw.random() < 0.1 and np.abs(found).max(initial=0) <= INT32_MAX:
@@ -138,10 +138,9 @@ def _variadic(g: "Growth", formal: Operand) -> list[Known]:
 def axis(g: "Growth", known: Known, rank: int = 0) -> int:
     """An axis from the front or from the back; seldom that of the rows."""
     rank = rank or known.rank
-    others = [one for one in range(rank) if one != known.rows]
-    rows = known.rows is not None and known.rows >= 0
-    if not others or (rows and g.draw.random() < g.temper.daring):
-        found = known.rows if rows and known.rows is not None else 0
+    others = [one for one in range(rank) if one != known.lies]
+    if not others or (known.lies is not None and g.draw.random() < g.temper.daring):
+        found = known.lies or 0
     else:
         found = g.draw.choice(others)
     return found - rank if g.draw.random() < 0.3 else found
@@ -216,23 +215,22 @@ def _repeats(g: "Growth", known: Known) -> list[int]:
     return found
 
 
-def _indices(g: "Growth", known: Known) -> list[int] | int:
+def _indices(g: "Growth", sizes: Sequence[int]) -> list[int] | int:
     """Places on the shortest axis fit on all of them; negative ones count from the end."""
-    size = min(known.shape, default=1)
-    if g.draw.random() < 0.15 + g.temper.daring + 0.5 * (g.next is not None):
-        return _progression(g, known)
+    size = min(sizes, default=1)
     one = [g.draw.randrange(-size, size) if size else 0 for _ in range(g.draw.choice([1, 1, 2, 3]))]
     return one[0] if g.draw.random() < 0.4 else one
 
 
-def _progression(g: "Growth", known: Known) -> list[int]:
+def _progression(g: "Growth", size: int) -> list[int]:
     """As many places as there are rows, evenly spaced, on an axis of some extent: each row's own, or almost."""
-    size = g.draw.choice([one for one in known.shape if one >= g.batch] or [g.batch])
-    step = size // g.batch * g.draw.choice([1, 1, 1, 0, -1])
-    start = g.draw.choice([0, 0, 0, 1, -1, size - 1, -size])
+    step = size // g.batch * g.draw.choice([1, 1, 1, 1, 0, -1])
+    start = g.draw.choice([0, 0, 0, 0, 1, -1, size - 1, -size])
     found = [start + step * number for number in range(g.batch)]
     if step > 1 and g.draw.random() < 0.3:
         found = [place + g.draw.randrange(step) for place in found]
+    if g.draw.random() < 0.4:
+        found[g.draw.randrange(g.batch)] += g.draw.choice([1, 1, -1, step])
     return [place if -size <= place < size else place % size for place in found]
 
 
@@ -249,7 +247,7 @@ ROLES: dict[str | tuple[str, str], Callable[["Growth", Known], list[int] | int]]
     "shape": target,
     ("Expand", "shape"): _expanded,
     "repeats": _repeats,
-    "indices": _indices,
+    "indices": lambda g, known: _indices(g, known.shape),
     "K": _count,
     "k": lambda g, known: g.draw.randint(-2, 2),
 }
@@ -377,7 +375,7 @@ def _convolution(g: "Growth", operator: Operator) -> Call:
     image = _image(g)
     channels, kernel = image.shape[1], _kernel(g, image)
     group = g.draw.choice([one for one in (1, 1, 1, 2, 3, channels) if one and channels % one == 0])
-    features = group * g.draw.choice([1, 2, 2, g.batch])
+    features = group * (16 if g.draw.random() < 0.04 else g.draw.choice([1, 2, 2, g.batch]))
     weights = g.constant(numbers(g, [features, channels // group, *kernel], image.type))
     operands: list[Known | None] = [image, weights]
     if g.draw.random() < 0.4:
@@ -435,7 +433,7 @@ def _tail_norm(g: "Growth", operator: Operator) -> Call:
         attributes["axis"] = g.draw.choice([g.draw.randrange(1, known.rank), g.draw.randrange(1 - known.rank, 0)])
     first = attributes.get("axis", -1)
     shape = list(known.shape[first if isinstance(first, int) else -1 :])
-    shape = shape if g.draw.random() < 0.8 else broadcast_shape(g, known)
+    shape = shape if g.draw.random() < (0.8 if g.temper.daring < 1 else 0.3) else broadcast_shape(g, known)
     given = [g.constant(numbers(g, shape, known.type)) for _ in operator.operands[1:]]
     if len(given) > 1 and g.draw.random() < 0.4:
         given.pop()
@@ -523,7 +521,7 @@ def _einsum(g: "Growth", operator: Operator) -> Call:
     if g.draw.random() < 0.7:
         second = g.draw.choice(others) if g.draw.random() < 0.4 else None
         term = _term(g, letters, second)
-        shape = [letters[one] for one in term]
+        shape = [1 if g.draw.random() < 0.15 else letters[one] for one in term]
         operands.append(second if second is not None else g.constant(numbers(g, shape, known.type)))
         terms.append(term)
     if len(terms) > 1 and g.draw.random() < 0.3:
@@ -562,10 +560,10 @@ def _term(g: "Growth", letters: dict[str, int], second: Known | None) -> str:
         return "".join(g.draw.sample(sorted(letters), g.draw.randint(1, min(2, len(letters)))))
     term = ""
     for size in second.shape:
-        same = [one for one, other in letters.items() if (other == size or size == 1) and one not in term]
+        same = [one for one, other in letters.items() if (other == size or 1 in (other, size)) and one not in term]
         new = next(one for one in "fghijklm" if one not in letters)
         one = g.draw.choice(same) if same and g.draw.random() < 0.8 else new
-        letters[one] = size
+        letters[one] = max(size, letters.get(one, 1))
         term += one
     return term
 
@@ -658,6 +656,23 @@ def _padding(g: "Growth", known: Known, place: int) -> int:
     return g.draw.choice([0, 0, 1, 1, 2, -1])
 
 
+def _gather(g: "Growth", operator: Operator) -> Call:
+    """Some places on an axis; on that of the rows as many as there are rows, one after the other or one below it."""
+    if g.draw.random() < 0.3:
+        return _by_schema(g, operator)
+    known = g.pick((*FLOATS, *INTEGERS), lambda one: one.rank >= 1)
+    place = axis(g, known)
+    if known.lies is not None and g.draw.random() < 0.1 + 0.5 * (g.next is not None):
+        place = known.lies
+    size = known.shape[place]
+    if place % known.rank != known.lies and g.draw.random() < 0.8:
+        places = _indices(g, [size])
+    else:
+        shape = g.draw.choice([[-1], [-1], [-1], [-1, 1], [1, -1]])
+        places = np.array(_progression(g, size)).reshape(shape).tolist()
+    return Call([known, _integers(g, places, operator.operands[1])], {"axis": place})
+
+
 def _where(g: "Growth", operator: Operator) -> Call:
     """A condition that is computed, or a constant that can be broadcast with what it chooses from."""
     kinds = operator.operands[1].types & {*FLOATS, *INTEGERS}
@@ -714,23 +729,6 @@ def _range(g: "Growth", operator: Operator) -> Call:
     return Call([g.constant(np.array(one, np.float32)) for one in (start, limit, step)], {})
 
 
-def _of_constants(g: "Growth", operator: Operator) -> Call:
-    """Operators that only constants may go through: constants that the result can meet rows with."""
-    known = g.pick(FLOATS)
-    if g.draw.random() < 0.15 or not known.rank:
-        return _by_schema(g, operator)
-    shape = broadcast_shape(g, known)
-    if operator.name == "NonZero":
-        return Call([g.constant(numbers(g, [known.shape[-1]], known.type))], {})
-    if operator.name == "ScatterND":
-        shape = shape if shape and 0 not in shape else [1]
-        place = [g.draw.randrange(shape[0])]
-        update = numbers(g, [1, *shape[1:]], known.type)
-        data = g.constant(numbers(g, shape, known.type))
-        return Call([data, g.constant(np.array([place])), g.constant(update)], {})
-    return Call([g.constant(numbers(g, shape, known.type))], {})
-
-
 def _filled(g: "Growth", operator: Operator) -> Call:
     """A constant of a shape that is given, or that of a value."""
     known = g.pick(FLOATS)
@@ -741,12 +739,7 @@ def _filled(g: "Growth", operator: Operator) -> Call:
     return Call([sizes], {"value": numpy_helper.from_array(value)} if g.draw.random() < 0.8 else {})
 
 
-#: Operators that have a rule for constants alone.
-ON_CONSTANTS = ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
-ON_CONSTANTS += ("NonZero", "ScatterND")
-
 FITS: dict[str, Callable[["Growth", Operator], Call]] = {
-    **dict.fromkeys(ON_CONSTANTS, _of_constants),
     **dict.fromkeys(("Conv", "FusedConv"), _convolution),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "LRN"), _global_pool),
@@ -761,6 +754,7 @@ FITS: dict[str, Callable[["Growth", Operator], Call]] = {
     "Slice": _slice,
     "Pad": _pad,
     "Where": _where,
+    "Gather": _gather,
     "Dropout": _dropout,
     "Constant": _constant,
     "Range": _range,
@@ -776,6 +770,9 @@ def spoiled(g: "Growth", operator: Operator, call: Call) -> Call:
     changed = Call(list(call.operands), dict(call.attributes), call.outputs)
     ways = [_spoil_attribute] * 5 + [_spoil_list] * 3 + [_spoil_operands, _spoil_outputs]
     g.draw.choice(ways)(g, operator, changed)
+    first = changed.operands[0] if changed.operands else None
+    if first is not None and not first.constant and g.draw.random() < 0.6:
+        changed.operands = [g.veiled(first), *changed.operands[1:]]
     return changed
 
 
@@ -783,7 +780,8 @@ def _spoil_attribute(g: "Growth", operator: Operator, call: Call) -> None:
     """One attribute gets another value, another length or another type, or goes."""
     if not operator.attributes:
         return _spoil_list(g, operator, call)
-    one = g.draw.choice(operator.attributes)
+    lists = [one for one in operator.attributes if one.type == "INTS"]
+    one = g.draw.choice(lists if lists and g.draw.random() < 0.6 else operator.attributes)
     there = call.attributes.get(one.name)
     way = g.draw.random()
     if there is not None and way < 0.1:

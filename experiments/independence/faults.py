@@ -58,39 +58,28 @@ def with_data(g: "Growth", call: Call) -> Call:
     old = operands[place]
     assert old is not None
     x = next(known for known in g.pool if known.name == "x")
-    limit = g.constant(np.array(g.draw.choice([0, 1, 2, 4]), x.value.dtype))
+    limit = g.constant(np.array(g.draw.choice([2, 4, 4, 4, 4]), x.value.dtype))
     more = g.add("", "Greater", [g.add("", "ReduceMax", [x], {"keepdims": 0})[0], limit])[0]
     change = g.add("", "Cast", [more], {"to": 7})[0]
     sizes = np.zeros(old.shape, np.int64)
-    for change_ in g.draw.choice([[1], [1], [-1], [1, -1], [1, -1], [2, -2]]) if sizes.size else []:
-        sizes.flat[g.draw.randrange(sizes.size)] += change_
+    steps = g.draw.choice([[1], [1], [-1], [1, -1], [1, -1], [2, -2]])[: sizes.size]
+    for at, step in zip(g.draw.sample(range(sizes.size), len(steps)), steps, strict=True):
+        sizes.flat[at] = step
     shift = g.add("", "Mul", [change, g.constant(sizes)])[0]
     operands[place] = g.add("", "Add", [old, shift])[0]
     return Call(operands, call.attributes, call.outputs)
 
 
 def extents(g: "Growth", known: Known) -> Known:
-    """An extent of a value, as a number that rows can meet."""
+    """An extent of a value that hangs on data, or its rank, as a number that rows can meet."""
     shape = g.add("", "Shape", [known])[0]
-    one = g.add("", "Gather", [shape, g.constant(np.array(g.draw.randrange(max(known.rank, 1))))], {"axis": 0})[0]
+    if len(shape.value) != len(shape.moved):
+        shape = g.add("", "Shape", [shape])[0]
+    places = [place for place, pair in enumerate(zip(shape.value, shape.moved, strict=True)) if pair[0] != pair[1]]
+    if not places:
+        raise Refused("its shape stays")
+    one = g.add("", "Gather", [shape, g.constant(np.array(g.draw.choice(places)))], {"axis": 0})[0]
     return g.add("", "Cast", [one], {"to": g.elem_type})[0]
-
-
-def meeting(g: "Growth", known: Known) -> Known:
-    """A constant and rows that it can be broadcast with, added or multiplied."""
-    if known.type not in FLOATS:
-        known = g.add("", "Cast", [known], {"to": g.elem_type})[0]
-    rows = [one for one in g.pool if one.type == known.type and one.rows == 0 and _fits(one, known)]
-    if not rows:
-        raise Refused("no rows that it could meet")
-    return g.add("", g.draw.choice(["Add", "Mul"]), [g.draw.choice(rows), known])[0]
-
-
-def _fits(rows: Known, known: Known) -> bool:
-    try:
-        return np.broadcast_shapes(rows.shape, known.shape) == rows.shape
-    except ValueError:
-        return False
 
 
 def of_rows(g: "Growth", like: Known) -> Known:
@@ -113,6 +102,8 @@ def _one_each(g: "Growth", like: Known) -> Known:
     x = next(known for known in g.pool if known.name == "x")
     flat = g.add("", "Flatten", [x], {"axis": 1})[0]
     if like.type == "tensor(int64)":
+        if flat.shape[1] > 2 and g.draw.random() < 0.7:  # 0 and 1 are places on most axes
+            flat = g.add("", "Gather", [flat, g.constant(np.array([0, 1]))], {"axis": 1})[0]
         return g.add("", "ArgMax", [flat], {"axis": 1, "keepdims": 0})[0]
     first = g.add("", "Gather", [flat, g.constant(np.array(0))], {"axis": 1})[0]
     if like.type == "tensor(bool)":

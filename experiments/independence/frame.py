@@ -9,6 +9,9 @@ from growth import Growth
 from known import Known
 from onnx import helper, numpy_helper
 
+#: Where the optimizer keeps operators of its own.
+INTERNAL = "com.microsoft.nchwc"
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -34,7 +37,7 @@ def framed(growth: Growth, output: Known, odd: float) -> Graph:
     if growth.draw.random() < odd:
         growth.draw.choice(ODDITIES)(growth, model)
     operators = tuple(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in model.graph.node)
-    optimize = growth.draw.random() < 0.15
+    optimize = growth.draw.random() < 0.15 or any(node.domain == INTERNAL for node in model.graph.node)
     return Graph(model.SerializeToString(), growth.batch, output.rows != 0, optimize, operators)
 
 
@@ -171,10 +174,12 @@ def _more_inputs(growth: Growth, model: onnx.ModelProto) -> None:
 
 
 def _imports(growth: Growth, model: onnx.ModelProto) -> None:
-    """Another opset than the graph was made for, the same one by its other name, or two."""
-    way = growth.draw.randrange(4)
+    """Another opset than the graph was made for, the same one by its other name, two, or none."""
+    way = growth.draw.randrange(5)
     if way == 0:
         model.opset_import[0].domain = "ai.onnx"
+    elif way == 4:
+        del model.opset_import[0]
     elif way == 1:
         model.opset_import.append(helper.make_opsetid("ai.onnx", growth.draw.choice([7, 13, 18, growth.opset])))
     else:
@@ -234,12 +239,21 @@ def _exchanged(growth: Growth, model: onnx.ModelProto) -> None:
         if way == 0:
             node.op_type = growth.draw.choice(["RandomUniformLike", "RandomNormalLike", "Bernoulli"])
         elif way == 1:
-            node.domain = growth.draw.choice(["ai.onnx", "com.microsoft", "com.microsoft.nchwc", "ai.onnx.ml"])
+            node.domain = growth.draw.choice(["ai.onnx", "com.microsoft", INTERNAL, "ai.onnx.ml"])
         elif way == 2:
             node.overload = "other"
         else:
-            node.op_type, node.domain = growth.draw.choice(["ReorderInput", "GlobalMaxPool"]), "com.microsoft.nchwc"
-            model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+            node.op_type, node.domain = growth.draw.choice(["ReorderInput", "GlobalMaxPool"]), INTERNAL
+            model.opset_import.append(helper.make_opsetid(INTERNAL, 1))
+
+
+def _internal(growth: Growth, model: onnx.ModelProto) -> None:
+    """An operator becomes the one of the same name that the optimizer alone should use, for channels in blocks."""
+    names = ("Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool")
+    nodes = [node for node in model.graph.node if not node.domain and node.op_type in names]
+    for node in growth.draw.sample(nodes, min(1, len(nodes))):
+        node.domain = INTERNAL
+        model.opset_import.append(helper.make_opsetid(INTERNAL, 1))
 
 
 def _empty(growth: Growth, model: onnx.ModelProto) -> None:
@@ -267,5 +281,6 @@ ODDITIES = (
     _ends,
     _outside,
     _exchanged,
+    _internal,
     _empty,
 )

@@ -47,6 +47,8 @@ def _grown(growth: Growth) -> Known | None:
     for _ in range(3 * growth.temper.steps):
         found = growth.step()
         last = found or last
+        if growth.planted is not None and growth.draw.random() < 0.5:
+            return growth.planted
         steps += found is not None
         if steps >= growth.temper.steps and _has_theme(growth):
             break
@@ -63,7 +65,7 @@ def _has_theme(growth: Growth) -> bool:
 def finished(growth: Growth, last: Known) -> Known:
     """A value with as many rows as the input, made from the last value where that is possible."""
     for _ in range(6):
-        if _is_output(growth, last):
+        if _is_output(growth, last) or (last.folded == 0 and growth.draw.random() < 0.1):
             return last
         last = _closer(growth, last)
     raise Refused("no rows came out")

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import onnx
 import schemas
-from draws import ON_CONSTANTS, arguments, spoiled
-from faults import extents, meeting, moved, with_data, with_rows
+from draws import arguments, spoiled
+from faults import extents, moved, with_data, with_rows
 from known import Call, Known, Refused
 from onnx import helper, numpy_helper
 from oracle import integers, session
@@ -21,22 +21,31 @@ HUGE = 2**40
 INTEGERS = ("tensor(int64)",)
 
 #: How often an operator is drawn, if not once: those that seldom run or seldom lead to a proof.
-WEIGHTS: dict[str, float] = {
-    **dict.fromkeys(ON_CONSTANTS, 1.4),
-    **dict.fromkeys(("Ceil", "Pad", "ReduceLogSum", "ReduceSumSquare", "ReduceMax", "Celu", "Round", "Shrink"), 1.3),
-    **dict.fromkeys(("TopK", "BatchNormalization", "Conv", "Concat", "IsNaN", "GlobalLpPool", "HardSwish"), 1.5),
-    **dict.fromkeys(("Mish", "SimplifiedLayerNormalization", "LayerNormalization", "Range", "Slice", "Expand"), 1.8),
-    **dict.fromkeys(("Mod", "Clip", "MeanVarianceNormalization", "Not", "com.microsoft.FusedMatMul"), 1.9),
-    **dict.fromkeys(("Trilu", "Gelu", "GreaterOrEqual", "Einsum", "PRelu", "com.microsoft.FusedConv"), 2.1),
-    **dict.fromkeys(("LessOrEqual", "ConstantOfShape", "Dropout", "Split", "Or", "ScatterND", "ArgMax"), 2.5),
-    **dict.fromkeys(("And", "Xor", "IsInf", "RMSNormalization", "ArgMin", "GroupNormalization"), 3.1),
-    **dict.fromkeys(("Gemm", "LRN"), 3.8),
-    **dict.fromkeys(("Swish", "com.microsoft.FusedGemm", "com.microsoft.SkipLayerNormalization"), 7.0),
+_SHARES: dict[float, str] = {
+    0.7: "Add Constant Div Flatten Greater Identity Max Mul Shape Sub Transpose",
+    1.2: "Abs AveragePool Log Min Pow ReduceMin Selu Sign Softsign Sum com.microsoft.BiasGelu",
+    1.4: "Ceil Conv LogSoftmax LpNormalization ReduceLogSumExp ReduceMean ReduceProd Round",
+    1.6: ("BatchNormalization Celu InstanceNormalization Neg ReduceSumSquare Shrink Size Softmax ThresholdedRelu Tile"),
+    1.8: "Concat GlobalLpPool HardSwish Hardmax MaxPool Pad ReduceL2",
+    2.1: "Expand Gather Mod PRelu ReduceL1 ReduceLogSum ReduceMax Slice",
+    2.5: "Gelu IsNaN MatMul Range com.microsoft.FusedMatMul",
+    3.0: "ConstantOfShape Dropout GreaterOrEqual Mish Not SimplifiedLayerNormalization com.microsoft.FusedConv",
+    3.6: "LayerNormalization",
+    4.3: "Clip IsInf MeanVarianceNormalization Or Trilu",
+    5.0: "ArgMax Einsum Gemm GroupNormalization LessOrEqual Split TopK Xor",
+    6.0: "And ArgMin",
+    7.0: "LRN",
+    8.0: "Swish com.microsoft.SkipLayerNormalization",
+    10.0: "RMSNormalization com.microsoft.FusedGemm",
 }
+WEIGHTS: dict[str, float] = {name: share for share, names in _SHARES.items() for name in names.split()}
 OPSETS = (*range(7, 26), 13, 17, 17, 18, 18, 20, 21)
+#: Those that no rule was checked against.
+STRANGE = (1, 5, 6, 26)
 #: What can be wrong with a single node: it works along the rows; it is spoiled; its operand has rows elsewhere, or
 #: folded; a parameter of it is made of rows; a constant of it has an entry for each row; its shape hangs on data.
-FAULTS = ("daring", "spoiled", "spoiled", "moved", "parameter", "rowwise", "data")
+FAULTS = ("daring", "spoiled", "moved")
+OF_OPERANDS, OF_LISTS = ("moved", "parameter", "rowwise", "data"), ("data", "data", "data")
 
 
 @dataclass
@@ -74,11 +83,14 @@ class Growth:
     count: int = 0
     next: Known | None = None
     """A value that the next operator should take."""
+    planted: Known | None = None
+    """What came of the node that something is wrong with."""
 
     def __post_init__(self) -> None:
         draw = self.draw
         self.theme = self._theme()
-        opsets = [opset for opset in OPSETS if schemas.operator(*self.theme, opset)]
+        drawn = STRANGE if draw.random() < 0.03 else OPSETS
+        opsets = [opset for opset in drawn if schemas.operator(*self.theme, opset)]
         self.opset = draw.choice(opsets or OPSETS)
         self.batch = draw.choice([2, 3, 3, 4, 5])
         self.symbolic = draw.random() < 0.6
@@ -88,10 +100,20 @@ class Growth:
             draw.choice([0.02, 0.05, 0.3]),
             draw.choice([1, 2, 3, 4, 5, 6, 8]),
         )
-        if draw.random() < 0.4:
+        faults = self._faults()
+        if faults and draw.random() < 0.45:
             steps = draw.choice([1, 1, 2, 3])
-            self.temper = Temper(0, draw.choice([0, 0, 0.8]), 0.02, steps, draw.choice(FAULTS))
+            self.temper = Temper(0, draw.choice([0, 0, 0.8]), 0.02, steps, draw.choice(faults))
         self._input()
+
+    def _faults(self) -> tuple[str, ...]:
+        """What can be wrong with the theme: nothing if there is but an operand."""
+        schema = schemas.operator(*self.theme, self.opset)
+        if schema is None or not (schema.attributes or schema.operands[1:]):
+            return ()
+        lists = any("tensor(int64)" in one.types and len(one.types) <= 2 for one in schema.operands)
+        several = len(schema.operands) > 1 or any(one.option == "Variadic" for one in schema.operands)
+        return (*FAULTS, *(OF_OPERANDS if several else ()), *(OF_LISTS if lists else ()))
 
     def _theme(self) -> tuple[str, str]:
         """An operator that this graph should have: each gets its share, however late its opset."""
@@ -103,6 +125,8 @@ class Growth:
         draw = self.draw
         rank = draw.choice([1, 1, 2, 2, 3, 3, 3, 4])
         self.sizes = [draw.choice([1, 2, 2, 3, 4, self.batch]) for _ in range(rank)]
+        if rank == 3 and draw.random() < 0.02:  # channels that can lie in blocks
+            self.sizes[0] = 16
         self.elem_type = draw.choice([1] * 30 + [11, 7])
         base = integers(self.batch, self.sizes, self.elem_type, draw.randrange(1 << 30))
         self.row = draw.randrange(self.batch)
@@ -154,10 +178,10 @@ class Growth:
         way, shift = self.draw.choice([("Add", shift), ("Add", shift), ("Sub", -shift)])
         return self._unchanged(self.add("", way, [picked, self.constant(shift)])[0])
 
-    def _unchanged(self, known: Known) -> Known:
+    def _unchanged(self, known: Known, often: float = 0.4) -> Known:
         """The same integers, through an operator that happens not to change them: who infers shapes may lose sight."""
         draw = self.draw
-        if draw.random() < 0.6:
+        if draw.random() >= often:
             return known
         one = np.ones(draw.choice([known.shape, known.shape, ()]), np.int64)
         ways: list[tuple[str, list[Known]]] = [
@@ -180,15 +204,22 @@ class Growth:
         self.add("", "Gather", [self.add("", "Shape", [x])[0], place], {"axis": 0})
 
     def veil(self) -> None:
-        """The input under a computed shape, which is its own: the runtime cannot know it before it runs."""
+        """The input under a computed shape, which is its own."""
         nodes, pool = len(self.nodes), len(self.pool)
-        x = next(known for known in self.pool if known.name == "x")
-        target = [0 if self.draw.random() < 0.5 else size for size in x.shape]
-        target[0] = self.draw.choice([0, -1])
         try:
-            self.add("", "Reshape", [x, self._unchanged(self.hide(np.array(target)))])
+            self.veiled(next(known for known in self.pool if known.name == "x"))
         except Refused:
             del self.nodes[nodes:], self.pool[pool:]
+
+    def veiled(self, known: Known) -> Known:
+        """A value under a computed shape, which is its own: the runtime cannot know its rank before it runs."""
+        target = [0 if self.draw.random() < 0.5 else size for size in known.shape]
+        target[:1] = [self.draw.choice([0, -1])] if target else []
+        sizes = self.hide(np.array(target, np.int64))
+        if self.draw.random() < 0.7:  # not even how many they are
+            whole = [self.constant(np.array([entry])) for entry in (-1, 1)]
+            sizes = self.add("", "Reshape", [sizes, self.add("", "Div", whole)[0]])[0]
+        return self.add("", "Reshape", [known, self._unchanged(sizes)])[0]
 
     def _source(self) -> Known:
         """A list of integers that a shape gives: extents, or a rank; or integers that were computed before."""
@@ -235,6 +266,7 @@ class Growth:
         found = [Known(name, *pair, depth=depth) for name, pair in zip(named, values, strict=True)]
         for known in found:
             known.rows = self._rows(known)
+            known.folded = self._folded(known) if known.rows == -1 else None
         self.pool += [known for known in found if known.value.size or known.rank == 1]
         return found
 
@@ -268,14 +300,25 @@ class Growth:
         """The axis on which only the changed row changed; None if nothing did, −1 if there is no such axis."""
         if known.value.shape != known.moved.shape:
             return -1
-        one, other = known.value, known.moved
-        differ = ~((one == other) | ((one != one) & (other != other)))
+        differ = _differ(known)
         if not differ.any():
             return None
         for axis, size in enumerate(known.shape):
             if size == self.batch and not np.delete(differ, self.row, axis).any():
                 return axis
         return -1
+
+    def _folded(self, known: Known) -> int | None:
+        """The axis on which, cut into blocks of rows, only the changed row changed."""
+        if known.value.shape != known.moved.shape:
+            return None
+        differ = _differ(known)
+        for axis, size in enumerate(known.shape):
+            lines = np.moveaxis(differ, axis, 0)
+            for outer in (one for one in range(1, size // self.batch + 1) if size % (one * self.batch) == 0):
+                if not np.delete(lines.reshape(outer, self.batch, -1), self.row, 1).any():
+                    return axis
+        return None
 
     def _model(self, graph: onnx.GraphProto) -> onnx.ModelProto:
         imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
@@ -306,10 +349,10 @@ class Growth:
         found = self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)
         if wild or (self.draw.random() < 0.4 and any(known and known.type in INTEGERS for known in call.operands[1:])):
             self.odd += [known for known in found if known.value.size]
-        self.temper.fault = "" if fault else self.temper.fault
-        if fault == "data":
-            return extents(self, found[0])
-        return meeting(self, found[0]) if chosen.name in ON_CONSTANTS and found[0].rows is None else found[0]
+        result = extents(self, found[0]) if fault == "data" else found[0]
+        if fault:
+            self.temper.fault, self.planted = "", result
+        return result
 
     def _faulty(self, chosen: schemas.Operator, fault: str) -> Call:
         """A call with one thing planned wrong."""
@@ -352,6 +395,12 @@ class Growth:
             return None
         finally:
             self.temper = kept
+
+
+def _differ(known: Known) -> np.ndarray:
+    """Where a value is another one for the second input."""
+    one, other = known.value, known.moved
+    return ~((one == other) | ((one != one) & (other != other)))
 
 
 def _attribute(name: str, value: object) -> onnx.AttributeProto:

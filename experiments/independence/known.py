@@ -21,6 +21,13 @@ class Known:
     depth: int = 0
     rows: int | None = None
     """The axis on which the rows really lie; None for constants, −1 where rows are mixed or folded."""
+    folded: int | None = None
+    """The axis on which the rows lie together with something else."""
+
+    @property
+    def lies(self) -> int | None:
+        """The axis of the rows, alone or folded."""
+        return self.folded if self.rows is None or self.rows < 0 else self.rows
 
     @property
     def shape(self) -> tuple[int, ...]:

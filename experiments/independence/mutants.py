@@ -1,7 +1,10 @@
 """How strong the fuzzer is: every check of the inspector is taken out in turn, and the fuzzer has to notice.
 
-    python experiments/independence/corpus.py --graphs 20000 --out corpus.pickle
+    python experiments/independence/mutants.py --graphs 100000 --processes 16 --log mutants.jsonl
     python experiments/independence/mutants.py --corpus corpus.pickle --log mutants.jsonl [--only TEXT]
+
+The first makes a corpus of its own, beside the log, from a seed that nobody has chosen; the second takes one that is
+there (`corpus`). Both end with a summary of the log.
 
 The checks are those of the sources (`cuts`) and of the tables (`tables`). All are switches in one copy of the package.
 The argument, without the witness, is made anew for the graphs of a corpus in which the check refuses something: of the
@@ -17,6 +20,7 @@ The log has one line for each mutant.
 
 import argparse
 import json
+import secrets
 import shutil
 import sys
 import tempfile
@@ -35,20 +39,17 @@ import equivalent
 import switches
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+#: Seconds that one mutant may take.
+PATIENCE = 600.0
 #: How a mutant may end.
 FOUND, MISSED, EQUIVALENT = "found", "missed", "equivalent"
-#: Parts of a rule that can be loosened: what stands in its place, and the check that reads it.
-PARTS: dict[str, tuple[object, str]] = {
-    "since": (0, "onnx_dialect.check without `node.opset < rule.since`"),
-    "outputs": (None, "onnx_dialect.check without `rule.outputs is not None and len(node.shapes) > rule.outputs`"),
-    "constants": (
-        None,
-        "onnx_dialect.check without `any((value is not None and value.axis is not None for value in fixed))`",
-    ),
-    "operands": ((0, 99), "onnx_dialect.check without `problem is not None`"),
+#: Parts of a rule that can be loosened: what they are if nothing is said, what stands in their place, and how the name
+#: of the check begins that reads them.
+PARTS: dict[str, tuple[object, object, str]] = {
+    "outputs": (None, None, "onnx_dialect.check without `rule.outputs"),
+    "constants": (range(0), range(0), "onnx_dialect.check without `any((number in rule.constants"),
+    "operands": (None, (0, 99), "onnx_dialect.check without `problem"),
 }
-#: What the parts are if nothing is said.
-USUAL = {"since": 7, "outputs": None, "constants": None, "operands": None}
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Mutant:
     back: Callable[[], None]
     operator: str = ""
     """Only graphs with this operator, if not empty."""
+    wider: str = ""
+    """A mutant that loosens this and more: why it is equivalent holds here too."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,12 @@ def switched() -> list[str]:
 
 
 def mutants(names: list[str]) -> list[Mutant]:
-    return [*(_by_switch(name) for name in names), *forms(), *tables()]
+    return [*(_by_switch(name) for name in names), *forms(), *tables(names)]
 
 
-def _by_switch(name: str) -> Mutant:
-    return Mutant(name, name, lambda: setattr(switches, "active", name), lambda: setattr(switches, "active", None))
+def _by_switch(name: str, wider: str = "") -> Mutant:
+    out, back = lambda: setattr(switches, "active", name), lambda: setattr(switches, "active", None)
+    return Mutant(name, name, out, back, wider=wider)
 
 
 def forms() -> Iterator[Mutant]:
@@ -103,6 +107,7 @@ def forms() -> Iterator[Mutant]:
 
     names = {id(form): name for name, form in vars(onnx_dialect).items() if isinstance(form, onnx_dialect.Form)}
     kinds: set[str] = set()
+    plain: dict[int, Any] = {}
     for domain, rules in onnx_graph.DOMAINS.items():
         for operator, rule in rules.items():
             attributes = {}
@@ -111,9 +116,25 @@ def forms() -> Iterator[Mutant]:
                 own = f"attribute {_title(domain, operator)}.{attribute} admits anything"
                 kinds.add(kind)
                 attributes[attribute] = replace(form, fits=_two_switches(kind, own, form.fits))
-                yield _by_switch(own)
+                yield _by_switch(own, kind)
             rules[operator] = replace(rule, attributes=attributes)
+            plain[id(attributes)] = rule
+    known = onnx_graph.odd_flag  # it knows forms by their identity
+    onnx_graph.odd_flag = lambda node, rule: _flagged(node, rule and plain[id(rule.attributes)], known, names)
     yield from map(_by_switch, sorted(kinds))
+
+
+def _flagged(node: Any, rule: Any, odd_flag: Callable[..., str | None], names: dict[int, str]) -> str | None:
+    """What `odd_flag` says of a node, which is nothing where the form of its flags admits anything."""
+    problem = odd_flag(node, rule)
+    if problem is None:
+        return None
+    title = _title(node.domain, node.op_type)
+    given = [one.name for one in node.attribute if one.name in rule.attributes]
+    out = {f"attribute {title}.{name} admits anything" for name in given}
+    out |= {f"form {names[id(rule.attributes[name])]} admits anything" for name in given}
+    switches.fired.update(out)
+    return None if switches.active in out else problem
 
 
 def _two_switches(kind: str, own: str, fits: Callable[..., bool]) -> Callable[..., bool]:
@@ -123,14 +144,15 @@ def _two_switches(kind: str, own: str, fits: Callable[..., bool]) -> Callable[..
     return both
 
 
-def tables() -> Iterator[Mutant]:
+def tables(names: list[str]) -> Iterator[Mutant]:
     """Every other entry of every rule made less strict."""
     from soundsmooth.models.independence.onnx_graph import DOMAINS
 
     for domain, rules in DOMAINS.items():
         for operator, rule in rules.items():
-            for part, (loose, switch) in PARTS.items():
-                if getattr(rule, part) != USUAL[part]:
+            for part, (usual, loose, begin) in PARTS.items():
+                if getattr(rule, part) != usual:
+                    (switch,) = (name for name in names if name.startswith(begin))
                     title = _title(domain, operator)
                     loosened = replace(rule, **{part: loose})
                     yield Mutant(
@@ -195,7 +217,7 @@ def _argued(kept: Any) -> Said:
     from soundsmooth.models.onnx_schema import malformed
 
     proto = onnx.load_model_from_string(kept.model)
-    if (malformed(proto) or onnx_graph.draws_or_hides(kept.model)) is not None or kept.ran is None:
+    if (malformed(proto) or onnx_graph.hopeless(kept.model)) is not None or kept.ran is None:
         return Said()
     onnx_proof.survey = lambda proto, constants, *_: _survey(kept.watched[0], constants)
     shape = tuple(size.dim_value or 2 for size in proto.graph.input[0].type.tensor_type.shape.dim[1:])
@@ -241,22 +263,35 @@ def _contradiction(kept: Any) -> str | None:
 # Hunting. ---------------------------------------------------------------------------------------------------------
 
 
-def loaded(paths: list[Path]) -> list[Case]:
+def loaded(paths: list[Path], processes: int) -> list[Case]:
     """The corpus, with what fires in each graph. The inspector as it is must be right about all of it."""
     import corpus
+    import workers
 
-    cases = []
-    for kept in corpus.read(paths):
-        case = Case(kept)
-        switches.fired.clear()
-        said = case.said()
-        case.fired, case.proved = frozenset(switches.fired), said.proved
-        wrong = said.contradiction or said.crash or (said.proved and case.violation)
+    cases = [Case(kept) for kept in corpus.read(paths)]
+    work = lambda number, _: (number, *_unmutated(cases[number]))  # noqa: E731
+    right = []
+    for one in workers.results(work, list(range(len(cases))), processes, PATIENCE):
+        if isinstance(one, workers.Death):
+            print(f"ATTENTION: graph {cases[one.number].kept.number}: {one.signal}", flush=True)
+            continue
+        number, fired, proved, wrong, usable = one
+        case = cases[number]
+        case.fired, case.proved = frozenset(map(sys.intern, fired)), proved
         if wrong:
-            print(f"ATTENTION: graph {kept.number}, nothing taken out: {wrong}", flush=True)
-        elif not (kept.deadly and said.passed):
-            cases.append(case)
-    return cases
+            print(f"ATTENTION: graph {case.kept.number}, nothing taken out: {wrong}", flush=True)
+        elif usable:
+            right.append(number)
+    return [cases[number] for number in sorted(right)]
+
+
+def _unmutated(case: Case) -> tuple[frozenset[str], bool, str | None, bool]:
+    """What fires in a graph, whether it is proved, what is wrong about that, and whether mutants can be tried on it."""
+    switches.fired.clear()
+    said = case.said()
+    fired = frozenset(switches.fired)
+    wrong = said.contradiction or said.crash or (case.violation if said.proved else None)
+    return fired, said.proved, wrong, not (case.kept.deadly and said.passed)
 
 
 def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
@@ -275,7 +310,7 @@ def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
             more += [case.kept.number] if said.proved and not case.proved else []
     finally:
         mutant.back()
-    known = equivalent.reason(mutant.name)
+    known = equivalent.reason(mutant.wider or mutant.name)
     end = {"end": MISSED} if known is None else {"end": EQUIVALENT, "kind": known[0], "why": known[1]}
     return {"mutant": mutant.name, **end, "fired": len(fired), "proved more": len(more), "such as": more[:5]}
 
@@ -292,18 +327,46 @@ def _finding(case: Case, said: Said) -> dict[str, str] | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, nargs="+", required=True)
+    parser.add_argument("--corpus", type=Path, nargs="*", default=[], help="graphs that were made before")
+    parser.add_argument("--graphs", type=int, default=0, help="graphs to make first")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of these; a new one if not given")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--most", type=int, default=3000, help="graphs for each mutant")
     parser.add_argument("--only", default="", help="mutants whose names hold this text")
     asked = parser.parse_args()
     every = mutants(switched())
-    cases = loaded(asked.corpus)
+    paths = [*asked.corpus, *([_corpus(asked)] if asked.graphs else [])]
+    cases = loaded(paths, asked.processes)
     print(f"{len(every)} mutants, {len(cases)} graphs", flush=True)
     with asked.log.open("a") as log:
-        for mutant in (one for one in every if asked.only in one.name):
-            print(json.dumps(hunted(mutant, cases, asked.most), ensure_ascii=False), file=log, flush=True)
+        for entry in _tried([one for one in every if asked.only in one.name], cases, asked.most, asked.processes):
+            print(json.dumps(entry, ensure_ascii=False), file=log, flush=True)
     print(summary(asked.log))
+
+
+def _corpus(asked: argparse.Namespace) -> Path:
+    """A new corpus beside the log."""
+    import corpus
+
+    path = asked.log.with_suffix(f".{asked.seed}.pickle")
+    count, deaths = corpus.written(path, corpus.made(0, asked.graphs, asked.seed, processes=asked.processes))
+    print(f"seed {asked.seed}: {count} kept of {asked.graphs}, {deaths} of them deadly", flush=True)
+    return path
+
+
+def _tried(chosen: list[Mutant], cases: list[Case], most: int, processes: int) -> Iterator[dict[str, Any]]:
+    """Each mutant in some process; one that its process died of is a finding."""
+    import corpus
+    import workers
+
+    work = lambda number, _: hunted(chosen[number], cases, most)  # noqa: E731
+    for one in workers.results(work, list(range(len(chosen))), processes, PATIENCE):
+        if isinstance(one, workers.Death):
+            end = {"end": FOUND, "kind": "death"} if one.signal in corpus.SIGNALS else {"end": MISSED}
+            yield {"mutant": chosen[one.number].name, **end, "how": one.signal}
+        else:
+            yield one
 
 
 def summary(log: Path) -> str:
@@ -314,14 +377,21 @@ def summary(log: Path) -> str:
             best[entry["mutant"]] = entry
     lines = []
     for title, single in (("checks", False), ("forms of single attributes", True)):
-        some = [entry for name, entry in best.items() if name.startswith("attribute ") == single]
-        ends = Counter(entry["end"] for entry in some)
-        kinds = Counter(f"{entry['end']}: {entry.get('kind', '')}" for entry in some)
-        lines.append(f"{len(some)} {title}: " + ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
-        if not single:
-            lines.append(f"found {ends[FOUND]} of {ends[FOUND] + ends[MISSED]} that are not equivalent")
-            lines += [f"  missed {entry['mutant']}" for entry in some if entry["end"] == MISSED]
+        lines += _account(title, [entry for name, entry in best.items() if name.startswith("attribute ") == single])
     return "\n".join(lines)
+
+
+def _account(title: str, some: list[dict[str, Any]]) -> Iterator[str]:
+    """Mutants of one sort: how many were found and how, how many were not and why."""
+    ends = Counter(entry["end"] for entry in some)
+    yield f"{title}: {len(some)} mutants"
+    for end in (FOUND, EQUIVALENT):
+        kinds = Counter(entry["kind"] for entry in some if entry["end"] == end)
+        yield f"  {end} {ends[end]}: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+    rest = ends[FOUND] + ends[MISSED]
+    yield f"  missed {ends[MISSED]}; found {ends[FOUND]} of {rest} that are not argued equivalent"
+    yield f"  that is {100 * ends[FOUND] / max(rest, 1):.1f} %"
+    yield from (f"  missed {entry['mutant']}" for entry in some if entry["end"] == MISSED)
 
 
 if __name__ == "__main__":

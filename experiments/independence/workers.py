@@ -59,7 +59,8 @@ Work = Callable[[int, Slate], Any]
 class Lane:
     """One worker after the other, through some numbers."""
 
-    def __init__(self, work: Work, numbers: Iterable[int]) -> None:
+    def __init__(self, work: Work, numbers: Iterable[int], patience: float = PATIENCE) -> None:
+        self.patience = patience
         self.work, self.left = work, list(numbers)[::-1]
         self.slate = Slate()
         self.buffer = b""
@@ -112,7 +113,7 @@ class Lane:
 
     def check(self) -> None:
         """End a worker that has been silent for too long."""
-        if self.process and time.monotonic() - self.heard > PATIENCE:
+        if self.process and time.monotonic() - self.heard > self.patience:
             os.kill(self.process, signal.SIGKILL)
             self.heard = time.monotonic()
 
@@ -161,9 +162,9 @@ def _limit() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def results(work: Work, numbers: list[int], processes: int) -> Iterator[Any]:
+def results(work: Work, numbers: list[int], processes: int, patience: float = PATIENCE) -> Iterator[Any]:
     """The results of all numbers, in any order, with a Death for each number that killed its worker."""
-    lanes = [Lane(work, numbers[start::processes]) for start in range(processes)]
+    lanes = [Lane(work, numbers[start::processes], patience) for start in range(processes)]
     try:
         while any(lane.process for lane in lanes):
             ready, _, _ = select.select([lane for lane in lanes if lane.process], [], [], 1.0)
