@@ -521,7 +521,7 @@ def _einsum(g: "Growth", operator: Operator) -> Call:
     if g.draw.random() < 0.7:
         second = g.draw.choice(others) if g.draw.random() < 0.4 else None
         term = _term(g, letters, second)
-        shape = [1 if g.draw.random() < 0.15 else letters[one] for one in term]
+        shape = [_other_extent(g, letters[one]) for one in term]
         operands.append(second if second is not None else g.constant(numbers(g, shape, known.type)))
         terms.append(term)
     if len(terms) > 1 and g.draw.random() < 0.3:
@@ -532,6 +532,13 @@ def _einsum(g: "Growth", operator: Operator) -> Call:
         row = "abcde"[known.rows]
         kept = [row, *(one for one in kept if one != row)]
     return Call(operands, {"equation": _written(g, terms, kept)})
+
+
+def _other_extent(g: "Growth", size: int) -> int:
+    """The extent that a letter stands for in the other operand; now and then 1, or more than 1."""
+    if g.draw.random() > 0.2:
+        return size
+    return g.draw.choice([2, 3]) if size == 1 else 1
 
 
 def _written(g: "Growth", terms: list[str], kept: list[str]) -> str:

@@ -117,6 +117,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("onnx_schema._may_kill", OUTSIDE, "it decides only where a model is tried first"),
     ("onnx_schema.malformed without `len(versions)", IMPLIED, "`_opset` refuses it"),
     ("onnx_schema._attributes", RUNTIME, _COUNTS),
+    ("onnx_schema._side without `len", RUNTIME, _COUNTS),
     # forms as wholes
     *(
         (f"form {form} admits", RUNTIME, "other values are refused when the graph is loaded or run")

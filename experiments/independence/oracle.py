@@ -25,7 +25,7 @@ DECIDING = frozenset(
         "ArgMax", "ArgMin", "TopK", "Hardmax", "Floor", "Ceil", "Round", "Sign", "Mod", "Cast", "Not", "And", "Or",
         "Xor", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "IsNaN", "IsInf", "Max", "Min",
         "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "Clip", "Where", "Reciprocal", "Div", "Shrink",
-        "ThresholdedRelu",
+        "ThresholdedRelu", "Log", "Sqrt", "Pow", "ReduceLogSum", "LpNormalization",
     )
 )  # fmt: skip
 #: Floats beyond this are not exact integers any more, or may not stay so.
