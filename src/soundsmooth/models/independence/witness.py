@@ -4,7 +4,7 @@ It is a test beside the argument, and proves nothing by itself: a graph may beha
 because the argument's rules are our own words for what operators do, and a mistake in one of them would go unnoticed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,39 +126,66 @@ class _Run:
                 if exact and not _same_bits(self.values[name], other.values[name]):
                     return f"{name!r} is claimed to be a constant, and changed with the batch"
                 continue
-            mine = _by_row(self.values[name], claim, len(self._batch))[here]
-            theirs = _by_row(other.values[name], like, len(other._batch))[there]
-            if not (_same_bits(mine, theirs) if exact else _close(mine, theirs, self._subject.epsilon)):
+            if not self._same(other, name, claim, like, zip(here, there, strict=True), exact):
                 seen = "other rows, or on the past" if exact else "its position or the batch size"
                 return f"{name!r} is claimed to be made of rows, and a row of it was seen to depend on {seen}"
         return self.voted_alike() if voted else None
 
+    def _same(
+        self, other: "_Run", name: str, claim: Value, like: Value, pairs: Iterable[tuple[int, int]], exact: bool
+    ) -> bool:
+        """Whether rows of one value here are rows of it there: bit by bit, or else up to rounding if not `exact`."""
+        mine, theirs = self.values[name], other.values[name]
+        if mine.dtype != theirs.dtype:
+            return False
+        bits = _by_row(_bits(mine), claim, len(self._batch)), _by_row(_bits(theirs), like, len(other._batch))
+        differ = [(one, two) for one, two in pairs if not np.array_equal(*_alike(bits[0][one], bits[1][two]))]
+        if exact or not differ:
+            return not differ
+        rows = _by_row(mine, claim, len(self._batch)), _by_row(theirs, like, len(other._batch))
+        unit = _tolerance(mine, self._subject.epsilon)
+        return all(_close(*_alike(rows[0][one], rows[1][two]), unit) for one, two in differ)
+
 
 def _by_row(value: Array, claim: Value, rows: int) -> Array:
-    """The entries of each row."""
+    """The entries of each row, without a copy."""
     assert claim.axis is not None
     if value.shape != claim.shape:
         raise Unproved(f"a value has shape {list(value.shape)}, and not [{claim}]")
     before, after = value.shape[: claim.axis], value.shape[claim.axis + 1 :]
     split = value.reshape(*before, claim.outer, rows, -1, *after)
-    return np.moveaxis(split, len(before) + 1, 0).reshape(rows, -1)
+    return np.moveaxis(split, len(before) + 1, 0)
+
+
+def _alike(one: Array, other: Array) -> tuple[Array, Array]:
+    """Two rows in one shape: at another batch size the same entries may lie on other axes, in the same order."""
+    return (one, other) if one.shape == other.shape else (one.ravel(), other.ravel())
+
+
+def _bits(value: Array) -> Array:
+    """The numbers as bits, as which NaN equals itself and 0 does not equal −0."""
+    return np.ascontiguousarray(value).reshape(value.shape).view(f"u{value.dtype.itemsize}")
 
 
 def _same_bits(one: Array, other: Array) -> bool:
     alike = one.shape == other.shape and one.dtype == other.dtype
-    return alike and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+    return alike and np.array_equal(_bits(one), _bits(other))
 
 
-def _close(one: Array, other: Array, epsilon: float) -> bool:
-    """Equal up to rounding, relative to the largest number; integers exactly, NaN and infinities at the same places."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if one.dtype.kind != "f":
+def _tolerance(value: Array, epsilon: float) -> float:
+    """How far a number may be off by rounding, relative to the largest one; integers not at all."""
+    if value.dtype.kind != "f":
+        return 0.0
+    scale = float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
+    return 4 * float(np.sqrt(max(epsilon, np.finfo(value.dtype).eps))) * scale
+
+
+def _close(one: Array, other: Array, tolerance: float) -> bool:
+    """Equal up to the tolerance; integers exactly, NaN and infinities at the same places."""
+    if one.dtype.kind != "f" or one.shape != other.shape:
         return np.array_equal(one, other)
     finite = np.isfinite(one)
     if not np.array_equal(one[~finite], other[~finite], equal_nan=True) or not np.isfinite(other[finite]).all():
         return False
-    scale = float(np.abs(one[finite]).max(initial=0.0))
-    tolerance = 4 * float(np.sqrt(max(epsilon, np.finfo(one.dtype).eps))) * scale
     with np.errstate(over="ignore"):
         return bool((np.abs(one[finite] - other[finite]) <= tolerance).all())
