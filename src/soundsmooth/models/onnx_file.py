@@ -18,6 +18,7 @@ from ..grid import Floats
 from ..machine import Place, cores
 from ..plain_files import read_plain
 from .independence import Report
+from .onnx_child import run
 from .onnx_schema import malformed, suspicious
 from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
 from .protocol import Identity, Votes, check_independence_word, demanded, unproved, votes
@@ -72,10 +73,14 @@ class OnnxModel:
         place = (self._device, self._number, self._threads)
         return runtime_here(self._graph.content, *place, self._input, self._output)
 
+    @property
+    def _without_proof(self) -> str:
+        """Measured, if rows can be voted alone."""
+        return demanded("measured") if self.batch is None and hasattr(os, "fork") else "checked"
+
     def identity(self) -> Identity:
-        alone = self.batch is None and hasattr(os, "fork")  # then rows can be voted alone
-        asked = unproved(self.demand, demanded("measured") if alone else "checked")
-        independence = "proved" if self.report is not None and self.report.proved else asked
+        proved = self.report is not None and self.report.proved
+        independence = "proved" if proved else unproved(self.demand, self._without_proof)
         flags = self.flags()
         return Identity("onnx", self._graph.digest, device=self._device, flags=flags, independence=independence)
 
@@ -115,7 +120,7 @@ class OnnxModel:
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
         """The graph's first output for a batch."""
-        return np.asarray(self._runtime.vote(self._made.session, values))
+        return np.asarray(run(self._made.session, self._output, self._input, values))
 
 
 def read_model(path: Path) -> tuple[bytes, str]:

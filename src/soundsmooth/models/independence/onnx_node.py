@@ -1,7 +1,7 @@
 """One node of an ONNX graph as the rules see it, and what a rule is."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .values import Results, Unproved, Value, axis_of, integers
 
@@ -63,10 +63,6 @@ class Node(Results):
     def axis(self, default: int) -> int:
         """The attribute `axis`, counted from the front of the first operand."""
         return axis_of(self.integer("axis", default), self.input(0).rank)
-
-    def on(self, *values: Value) -> "Node":
-        """The same node with other operands."""
-        return replace(self, inputs=values)
 
 
 @dataclass(frozen=True)
