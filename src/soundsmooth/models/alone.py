@@ -1,89 +1,95 @@
 """Rows voted alone, each in a process of its own: what the model says where it can neither see nor remember others.
 
-A fresh process (spawned: it shares no memory with this one and knows no key) makes the model and never asks it
-anything. For every row it forks: the child reads that one row from the pipe, votes, answers and ends; the process that
-forks reads none. So no other row was ever in a child's own memory, and the vote of a row is a function of that row, and
-of what lies outside (files, the clock, the network, memory that the model shares between processes on purpose), by
-construction.
+A fresh process (spawned: it shares no memory with this one and knows no key) makes the model from a recipe that was
+taken before the first vote, has it vote once on a black row, and waits. For every row it forks. The child closes
+everything but one channel, says so, and only then gets its row, on that channel: no other row ever was in its memory,
+or in the memory of the process it comes from. The generators that it finds are seeded from the row itself. So the vote
+is a function of the row, given that the model's code does not work against it (docs/independence.md, "Measured").
 """
 
+import gc
 import multiprocessing
+import multiprocessing.spawn
 import os
 import pickle
-import select
 import signal
 import struct
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..grid import Floats
 from ..machine import cores
+from .draws import Generators
+from .onnx_child import seal
 from .protocol import NOBODY, Model, named
-from .recipe import SENDABLE, ModelRecipe
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0
-#: So many rows are sent together.
-SENT = 64
-#: What a child says when it has its row.
-READ = b"r"
+#: What a child says when nothing but its own channel is open in it.
+READY = b"r"
+#: An answer is no longer than this.
+MOST_ANSWER = 1000
 _LABEL = struct.Struct("<q")
 #: What a class or a function that the running script defines is pickled with.
 SCRIPT = "__main__"
+#: onnxruntime shares this file between all processes that use it, and no graph can write to it.
+NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
 _STARTING = threading.Lock()
 
 
-def why_not_alone(recipe: Callable[[], ModelRecipe]) -> str | None:
-    """Why a model cannot be made in a fresh process, without the script; tried out, since nothing else tells."""
+def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | None:
+    """Why a model cannot vote on rows alone, without the script; tried out, since nothing else tells."""
     try:
-        with Alone(recipe(), may_run_script=False):
+        with Alone(recipe(), shape, may_run_script=False) as alone:
+            alone.wait()
             return None
     except ValueError as error:
         return str(error)
 
 
+class _Child(NamedTuple):
+    """A process that has its row."""
+
+    number: int
+    channel: Connection
+
+
 class Alone:
     """A fresh process that votes on rows, each alone.
 
-    Guarantee: unless the model reads what lies outside its process, the votes of different rows are independent of
-    each other and of all other votes, given the rows. A row on which the model fails votes for nobody.
+    Guarantee: unless the model's code works against it, the vote of a row is a function of the row and the recipe. A
+    row on which the model fails votes for nobody.
     """
 
-    def __init__(self, recipe: ModelRecipe, may_run_script: bool = True) -> None:
-        """A ValueError if the model cannot be made in a fresh process, or is another one there.
+    def __init__(self, recipe: bytes, shape: tuple[int, ...], may_run_script: bool = True) -> None:
+        """The process is started; `wait` says whether it is ready. `recipe` is a pickled `ModelRecipe`.
 
         The script that is running is run again there only if it defines the model, and only if it may be.
         """
         if not hasattr(os, "fork"):
             raise ValueError("independence is measured in forked processes, which this operating system does not have")
-        context = multiprocessing.get_context("spawn")
-        pickled = _pickled(recipe)
-        needs_script = SCRIPT.encode() in pickled
+        needs_script = SCRIPT.encode() in recipe
         if needs_script and not may_run_script:
-            raise ValueError("only the script that is running defines the model")
+            raise ValueError("only the script that is running defines the model; move it into a file of its own")
+        context = multiprocessing.get_context("spawn")
+        script = _script() if needs_script else {}
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, pickled, os.getcwd()), daemon=True)
-        with _STARTING, nullcontext() if needs_script else _no_script():
+        self._process = context.Process(target=_serve, args=(theirs, recipe, shape, os.getcwd(), script), daemon=True)
+        with _STARTING, _no_script():
             self._process.start()
         theirs.close()
-        try:
-            problem = self._receive()
-        except BaseException:
-            self.close()
-            raise
-        if problem is not None:
-            self.close()
-            raise ValueError(f"the model cannot be made in a fresh process: {problem}")
+        self._begun = 0
 
     def __enter__(self) -> "Alone":
         return self
@@ -93,35 +99,84 @@ class Alone:
 
     def close(self) -> None:
         self._pipe.close()
-        self._process.terminate()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid or 0, signal.SIGKILL)  # with all its children
+        self._process.kill()
         self._process.join()
 
-    def try_out(self, row: Floats) -> None:
-        """A ValueError if the model cannot vote on a row alone at all."""
-        (answer,) = self._ask([row])
-        if isinstance(answer, str):
-            raise ValueError(f"the model cannot vote on one row alone, in a fresh process: {answer}")
+    def wait(self) -> None:
+        """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
+        problem = self._said()
+        if problem:
+            raise ValueError(problem)
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
-        """The votes of the rows, in order."""
-        while some := list(islice(rows, SENT)):
-            yield from (NOBODY if isinstance(answer, str) else answer for answer in self._ask(some))
+        """The votes of the rows, in order; on each core there is one at work."""
+        at_work: deque[_Child] = deque()
+        for row in rows:
+            if len(at_work) == cores():
+                yield self._finish(at_work.popleft())
+            at_work.append(self._begin(row))
+        while at_work:
+            yield self._finish(at_work.popleft())
 
-    def _ask(self, rows: list[Floats]) -> list[int | str]:
-        with suppress(ConnectionError):  # whoever does not listen does not answer
-            for what in (len(rows), *rows):
-                self._pipe.send(what)
-        answers: list[int | str] = self._receive()  # type: ignore[assignment]
-        return answers
+    def _begin(self, row: Floats) -> _Child:
+        """A child that holds nothing but its channel gets the row on it.
 
-    def _receive(self) -> object:
+        The next child is not asked for before: its channel would lie where this one could take it.
+        """
+        channel, theirs = multiprocessing.Pipe()
+        self._begun += 1
+        with suppress(OSError):  # a process that has ended does not listen
+            self._pipe.send((_FORK, self._begun))
+            send_handle(self._pipe, theirs.fileno(), self._process.pid)
+        theirs.close()
+        if _received(channel, 1) != READY:
+            raise _ended()
+        with suppress(OSError):
+            channel.send(row)
+        return _Child(self._begun, channel)
+
+    def _finish(self, child: _Child) -> int:
+        answer = _received(child.channel, MOST_ANSWER)
+        child.channel.close()
         try:
-            return self._pipe.recv()
-        except (EOFError, ConnectionError):
-            raise ValueError(
-                "the fresh process ended unexpectedly; a script that measures independence must be importable: "
-                'put what it does under if __name__ == "__main__":'
-            ) from None
+            self._pipe.send((_END, child.number))
+        except OSError:
+            raise _ended() from None
+        is_label = len(answer) == _LABEL.size
+        return int(_LABEL.unpack(answer)[0]) if is_label else NOBODY
+
+    def _said(self) -> str:
+        """What the fresh process says: nothing, or a problem."""
+        try:
+            return self._pipe.recv_bytes().decode(errors="replace")
+        except (EOFError, OSError):
+            raise _ended() from None
+
+
+_FORK, _END = "fork", "end"
+
+
+def _received(channel: Connection, most: int) -> bytes:
+    """What a child says next; nothing if it has ended, says too much, or takes too long."""
+    try:
+        return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
+    except (EOFError, OSError):
+        return b""
+
+
+def _ended() -> ValueError:
+    return ValueError(
+        "the fresh process ended unexpectedly; a script that measures independence must be importable: "
+        'put what it does under if __name__ == "__main__":'
+    )
+
+
+def _script() -> dict[str, Any]:
+    """How to run the script that is running, as a module."""
+    data = multiprocessing.spawn.get_preparation_data(SCRIPT)
+    return {name: value for name, value in data.items() if name.startswith("init_main")}
 
 
 @contextmanager
@@ -135,83 +190,137 @@ def _no_script() -> Iterator[None]:
         sys.modules[SCRIPT] = script
 
 
-def _pickled(recipe: ModelRecipe) -> bytes:
-    try:
-        return pickle.dumps(recipe)
-    except Exception as error:  # it is their object: anything can happen
-        raise ValueError(
-            f"independence cannot be measured, because the model cannot be made again in a fresh process "
-            f"({type(error).__name__}: {error}): {SENDABLE}"
-        ) from error
+# In the fresh process. --------------------------------------------------------------------------------------------
 
 
-def _serve(pipe: Connection, pickled: bytes, folder: str) -> None:
-    """In the fresh process: make the model, then have children of this process vote.
-
-    `folder` is where the model's own modules may have been found.
-    """
+def _serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> None:
+    """Make the model, then fork a child for each row. `folder` is where the model's own modules may have been found."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks is told, and ends this process
+    os.setsid()
     warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
-        sys.path.insert(0, folder)
-        recipe: ModelRecipe = pickle.loads(pickled)
-        model = recipe.build(device="cpu", threads=1, independence="assumed")
-        _one_thread()
+        model, generators = _made(recipe, shape, folder, script)
     except BaseException as error:
-        pipe.send(named(error))
+        pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else _unmade(error)).encode())
         return
-    pipe.send(None)
-    with suppress(EOFError):
+    pipe.send_bytes(b"")
+    children: dict[int, int] = {}
+    with suppress(EOFError, OSError):
         while True:
-            pipe.send(list(_answers(model, pipe.recv(), pipe)))
+            what, number = pipe.recv()
+            if what == _FORK:
+                children[number] = _forked(model, generators, recv_handle(pipe))
+            else:
+                _end(children.pop(number))
 
 
-def _one_thread() -> None:
-    """A forked process has no threads but one: torch may not wait for others."""
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)
+class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
+    """Why rows cannot be voted alone by a model that can be made."""
 
 
-class _Child(NamedTuple):
-    pid: int
-    answer: int
-    """The file descriptor on which it answers."""
+def _unmade(error: BaseException) -> str:
+    return f"the model cannot be made in a fresh process: {named(error)}"
 
 
-def _answers(model: Model, rows: int, pipe: Connection) -> Iterator[int | str]:
-    """What children answer on so many rows, in order; on each core there is one at work."""
-    children: deque[_Child] = deque()
-    for _ in range(rows):
-        if len(children) == cores():
-            yield _finish(children.popleft())
-        children.append(_begin(model, pipe, [child.answer for child in children]))
-    while children:
-        yield _finish(children.popleft())
+def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, Generators]:
+    """The model as it is before every row: made from the recipe, asked once, and with nothing that goes on by itself.
 
-
-def _begin(model: Model, pipe: Connection, hidden: list[int]) -> _Child:
-    """A child that reads the next row itself; it has it when this returns."""
-    mine, theirs = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(theirs)
-        if os.read(mine, 1) != READ:  # nobody knows where the next row begins
-            raise EOFError
-        return _Child(pid, mine)
+    Its one vote is on black: what it imports or allocates when it is first asked is there before the forks.
+    """
+    _ignore_forks()
+    sys.path.insert(0, folder)
+    multiprocessing.spawn.prepare(dict(script))
+    model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence="assumed")
     try:
-        for descriptor in (mine, *hidden):
-            os.close(descriptor)
-        row = pipe.recv()
-        pipe.close()
-        os.write(theirs, READ)
-        try:
-            answer = b"=" + _LABEL.pack(_vote(model, row))
-        except BaseException as error:
-            answer = b"!" + named(error).encode()[:500]
-        os.write(theirs, answer)
+        _vote(model, np.zeros(shape, np.float32))
+    except Exception as error:
+        raise _NotAlone(f"the model cannot vote on one row alone, in a fresh process: {named(error)}") from error
+    _settle()
+    generators = Generators.found()
+    gc.collect()
+    gc.freeze()  # children share what is there
+    return model, generators
+
+
+def _ignore_forks() -> None:
+    """Code that is imported from now on does not learn of forks where they are made: it could count them."""
+    register = os.register_at_fork
+
+    def only_in_the_child(**hooks: Callable[[], None]) -> None:
+        register(after_in_child=hooks.get("after_in_child", lambda: None))
+
+    def refuse(hook: object) -> None:
+        raise RuntimeError("an audit hook would see rows being voted alone")
+
+    for module in (os, sys.modules.get(os.name)):
+        if module is not None:
+            vars(module)["register_at_fork"] = only_in_the_child
+    vars(sys)["addaudithook"] = refuse
+
+
+def _settle() -> None:
+    """Nothing of the model's own runs in this process from now on, and nothing is shared with others.
+
+    What is found to be is a `_NotAlone`; what can be stopped is.
+    """
+    others = [each.name for each in threading.enumerate() if each is not threading.main_thread()]
+    shared, processes = _shared_memory(), _child_processes()
+    if others:
+        raise _NotAlone(f"the model leaves threads running, which could remember rows: {', '.join(others)}")
+    if processes:
+        raise _NotAlone("the model leaves processes running, which could remember rows")
+    if shared:
+        raise _NotAlone(f"the model keeps memory that processes share, which could remember rows: {shared[0]}")
+    gc.callbacks.clear()
+    sys.settrace(None)
+    sys.setprofile(None)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in signal.valid_signals() - {signal.SIGINT}:
+        if callable(signal.getsignal(number)) or number == signal.SIGCHLD:
+            signal.signal(number, signal.SIG_DFL)
+    with Path(os.devnull).open("r+b", buffering=0) as nothing:
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing.fileno(), descriptor)
+
+
+def _shared_memory() -> list[str]:
+    """Memory of this process that others could write to, where the system tells."""
+    with suppress(OSError):
+        lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
+        found = [line[5] if len(line) > 5 else "without a name" for line in lines if line[1].startswith("rw-s", 0, 4)]
+        return [each for each in found if not each.endswith(NOT_OF_THE_MODEL)]
+    return []
+
+
+def _child_processes() -> str:
+    """Numbers of this process's children, where the system tells."""
+    with suppress(OSError):
+        return "".join(each.read_text() for each in Path("/proc/self/task").glob("*/children")).strip()
+    return ""
+
+
+def _forked(model: Model, generators: Generators, channel: int) -> int:
+    """A child that votes on the row that comes on its channel; its number."""
+    child = os.fork()
+    if child:
+        os.close(channel)
+        return child
+    try:
+        _close_all_but(channel)
+        seal()
+        mine = Connection(channel)
+        mine.send_bytes(READY)
+        row = mine.recv()
+        generators.seed(row)
+        mine.send_bytes(_LABEL.pack(_vote(model, row)))
     finally:
         os._exit(0)
+
+
+def _close_all_but(descriptor: int) -> None:
+    """Whatever was opened or duplicated before, by anybody, except for the standard three."""
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _vote(model: Model, row: Floats) -> int:
@@ -219,13 +328,7 @@ def _vote(model: Model, row: Floats) -> int:
     return int(model.vote(np.repeat(row[np.newaxis], model.batch or 1, axis=0)).labels[0])
 
 
-def _finish(child: _Child) -> int | str:
-    ready, _, _ = select.select([child.answer], [], [], PATIENCE)
-    answer = os.read(child.answer, 1000) if ready else b"!it takes too long"
-    os.close(child.answer)
+def _end(child: int) -> None:
     with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGKILL)
-    os.waitpid(child.pid, 0)
-    if answer.startswith(b"=") and len(answer) == 1 + _LABEL.size:
-        return int(_LABEL.unpack(answer[1:])[0])
-    return answer[1:].decode(errors="replace") or "the process ended without an answer"
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)

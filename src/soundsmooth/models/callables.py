@@ -2,7 +2,9 @@
 
 import hashlib
 import inspect
+import pickle
 from collections.abc import Callable
+from functools import cached_property
 from types import CodeType
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy.typing as npt
 
 from ..grid import Floats
 from ..machine import Place
-from .protocol import Identity, Votes, check_independence, unproved, votes
+from .protocol import Identity, Votes, check_independence, rows_again, unproved, votes
 from .recipe import Factory, ModelRecipe
 
 Scores = Callable[[Floats], npt.ArrayLike]
@@ -25,12 +27,15 @@ class CallableModel:
     batch: int | None = None
     shape: tuple[int, ...] | None = None
     place: Place | None = None
-    made_by: Factory | None = None
 
-    def __init__(self, scores: Scores, independence: str = "auto") -> None:
+    def __init__(self, scores: Scores, independence: str = "auto", made_by: Factory | None = None) -> None:
         check_independence(independence, "a Python callable")
         self._scores, self.demand = scores, independence
         self._identity = Identity("callable", code_digest(scores), independence=unproved(independence))
+        self._made_by = made_by
+        if rows_again(independence) is not None and made_by is None:
+            recipe: ModelRecipe = pickle.loads(self.recipe())
+            self._scores = recipe.source  # type: ignore[assignment]  # the caller's own object never votes
 
     def identity(self) -> Identity:
         return self._identity
@@ -50,8 +55,12 @@ class CallableModel:
     def flags(self) -> dict[str, str]:
         return {}
 
-    def recipe(self) -> ModelRecipe:
-        return ModelRecipe(self.made_by or self._scores, digest=self._identity.digest)
+    def recipe(self) -> bytes:
+        return self._recipe
+
+    @cached_property
+    def _recipe(self) -> bytes:
+        return ModelRecipe(self._made_by or self._scores, digest=self._identity.digest).frozen()
 
     def vote(self, values: Floats) -> Votes:
         scores = self._scores(values)

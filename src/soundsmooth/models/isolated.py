@@ -31,7 +31,7 @@ from .independence import Report
 from .onnx_file import OnnxModel
 from .onnx_session import Frozen, Runtime
 from .protocol import check_scores
-from .recipe import Graph, ModelRecipe
+from .recipe import Graph
 
 #: What the process runs.
 PROGRAM = Path(wire.__file__)
@@ -156,7 +156,7 @@ class IsolatedOnnxModel(OnnxModel):
         other._load(*self._made.session)
         return other
 
-    def recipe(self) -> ModelRecipe:
+    def recipe(self) -> bytes:
         raise ValueError("an untrusted model is made in a process of its own, and nowhere else")
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:

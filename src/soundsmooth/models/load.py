@@ -58,15 +58,11 @@ def model_of(
     if made_by is not None:
         source = from_factory(made_by)
     if is_torch_module(source):
-        model = TorchModel(source, device, dtype, channels_last, threads, independence, compile)  # type: ignore[arg-type]
-        model.made_by = made_by
-        return model
+        return TorchModel(source, device, dtype, channels_last, threads, independence, compile, made_by)  # type: ignore[arg-type]
     if callable(source):
         if device not in (None, "cpu") or precision_name(dtype) != "float32" or channels_last or compile != "none":
             raise ValueError("a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair")
-        plain = CallableModel(source, independence)
-        plain.made_by = made_by
-        return plain
+        return CallableModel(source, independence, made_by)
     raise ValueError(
         f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
     )

@@ -8,6 +8,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,11 @@ from ..grid import Floats
 from ..machine import Place, cores
 from ..plain_files import read_plain
 from .independence import Report
+from .independence.onnx_graph import draws_at_random
 from .onnx_child import run
 from .onnx_schema import malformed, suspicious
 from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
-from .protocol import Identity, Votes, check_independence_word, demanded, unproved, votes
+from .protocol import Identity, Votes, check_independence_word, demanded, rows_again, unproved, votes
 from .recipe import Graph, ModelRecipe
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class OnnxModel:
         self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
+        if rows_again(independence) is not None and not self._may_be_measured:
+            raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self._start()
         self._made = self._best = freeze(self._graph.content, self._runtime)
         self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
@@ -76,7 +80,12 @@ class OnnxModel:
     @property
     def _without_proof(self) -> str:
         """Measured, if rows can be voted alone."""
-        return demanded("measured") if self.batch is None and hasattr(os, "fork") else "checked"
+        can_be = self.batch is None and hasattr(os, "fork") and self._may_be_measured
+        return demanded("measured") if can_be else "checked"
+
+    @cached_property
+    def _may_be_measured(self) -> bool:
+        return not draws_at_random(self._graph.content)
 
     def identity(self) -> Identity:
         proved = self.report is not None and self.report.proved
@@ -112,8 +121,8 @@ class OnnxModel:
         provider = self._made.session.get_providers()[0]
         return {"optimization": self._made.level, "provider": provider, "threads": str(self._threads)}
 
-    def recipe(self) -> ModelRecipe:
-        return ModelRecipe(self._graph, digest=self._graph.digest)
+    def recipe(self) -> bytes:
+        return ModelRecipe(self._graph, digest=self._graph.digest).frozen()
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))

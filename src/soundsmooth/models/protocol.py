@@ -3,16 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from ..integers import integer
 from ..machine import Place
-
-if TYPE_CHECKING:
-    from .recipe import ModelRecipe
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
@@ -86,8 +83,10 @@ class Model(Protocol):
     def flags(self) -> Mapping[str, str]:
         """What else decides which kernels run; cheap, and asserted with every batch."""
 
-    def recipe(self) -> "ModelRecipe":
-        """How another process can make the same model; a ValueError if there is no way."""
+    def recipe(self) -> bytes:
+        """How a fresh process makes the same model: a `ModelRecipe`, frozen before the model's first vote, and the same
+        bytes ever after. A ValueError if there is no way.
+        """
 
     def vote(self, values: Any) -> Votes:
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""

@@ -49,7 +49,7 @@ class ModelRecipe:
     """What `model_of` makes a model from, in a form that can be sent.
 
     If it is pickled on the way, then by this program and for this program: it is never stored, and never comes from a
-    file.
+    file. Rows are voted alone by what `frozen` holds: whatever the model remembers later is not in it.
     """
 
     source: object = field(repr=False)
@@ -79,6 +79,16 @@ class ModelRecipe:
             options["threads"] = _torch_threads()
         return cls(source, options, switches())
 
+    def frozen(self) -> bytes:
+        """The recipe as it is now; a ValueError if there is no way to send it."""
+        try:
+            return pickle.dumps(self)
+        except Exception as error:  # it is their object: anything can happen
+            raise ValueError(
+                f"independence cannot be measured, because the model cannot be made again in a fresh process "
+                f"({type(error).__name__}: {error}): {SENDABLE}"
+            ) from error
+
     def build(self, **other: Any) -> "Model":
         """Make the model, with other options where they are given; a ValueError if it is not the one that was meant."""
         from .load import model_of
@@ -88,15 +98,6 @@ class ModelRecipe:
         if self.digest is not None and model.identity().digest != self.digest:
             raise ValueError("another model was made here than the one that was promised: its digest differs")
         return model
-
-
-def can_be_sent(source: object) -> bool:
-    """Whether Python can pickle it."""
-    try:
-        pickle.dumps(source)
-    except Exception:  # it is their object: anything can happen
-        return False
-    return True
 
 
 def _use_torch() -> None:

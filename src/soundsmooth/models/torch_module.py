@@ -21,9 +21,10 @@ from .protocol import (
     check_scores,
     demanded,
     first_line,
+    rows_again,
     unproved,
 )
-from .recipe import Factory, ModelRecipe, can_be_sent
+from .recipe import Factory, ModelRecipe
 from .switches import switches
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ class TorchModel:
 
     batch: int | None = None
     shape: tuple[int, ...] | None = None
-    made_by: Factory | None = None
     report: Report | None = None
 
     def __init__(
@@ -60,6 +60,7 @@ class TorchModel:
         threads: int | None = None,
         independence: str = "auto",
         compilation: str = "none",
+        made_by: Factory | None = None,
     ) -> None:
         import torch
 
@@ -68,6 +69,7 @@ class TorchModel:
         check_independence_word(independence)
         self.demand, self._independence = independence, unproved(independence)
         self._graphs: dict[tuple[int, ...], _Graph | None] = {}
+        self._measurable: dict[tuple[int, ...], str] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -94,6 +96,9 @@ class TorchModel:
         self._check_weights()
         self._sha256 = module_digest(self._module)
         self._weights = Snapshot(self._module)
+        self._made_by = made_by
+        if rows_again(independence) is not None:
+            self.recipe()  # now, before it votes
 
     @property
     def place(self) -> Place | None:
@@ -123,20 +128,23 @@ class TorchModel:
             return
         if (batch, *shape) not in self._graphs:
             self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
-        self._independence = "proved" if self._graphs[batch, *shape] is not None else self._without_proof
+        self._independence = "proved" if self._graphs[batch, *shape] is not None else self._without_proof(shape)
 
-    @cached_property
-    def _without_proof(self) -> str:
-        """Measured, unless the module cannot be made in a fresh process (one that a notebook or script defines)."""
-        why_not = why_not_alone(self.recipe)
-        if why_not is None:
-            return demanded("measured")
-        warnings.warn(
-            f"the rows' independence is neither proved nor measured, only checked: {why_not}. A module whose class can "
-            "be imported is measured: move it into a file of its own",
-            stacklevel=2,
-        )
-        return "checked"
+    def _without_proof(self, shape: tuple[int, ...]) -> str:
+        """Measured, unless the module cannot vote alone in a fresh process (one that a notebook or script defines).
+
+        Until now the module has not voted: a graph did, or nothing.
+        """
+        if shape in self._measurable:
+            return self._measurable[shape]
+        why_not = why_not_alone(self.recipe, shape)
+        self._measurable[shape] = demanded("measured") if why_not is None else "checked"
+        if why_not is not None:
+            self._warn(why_not)
+        return self._measurable[shape]
+
+    def _warn(self, why_not: str) -> None:
+        warnings.warn(f"the rows' independence is neither proved nor measured, only checked: {why_not}", stacklevel=4)
 
     def _graph(self, shape: tuple[int, ...], batch: int) -> "_Graph | None":
         """The graph for batches of inputs of a shape, if it is proved."""
@@ -181,6 +189,7 @@ class TorchModel:
             self._channels_last,
             independence=self.demand,
             compilation=self._compilation,
+            made_by=self._made_by,
         )
         if other.identity() != self.identity():
             raise ValueError(
@@ -189,12 +198,17 @@ class TorchModel:
             )
         return other
 
-    def recipe(self) -> ModelRecipe:
-        """The module itself, on the CPU; by the factory that made it if it cannot be pickled."""
+    def recipe(self) -> bytes:
+        return self._recipe
+
+    @cached_property
+    def _recipe(self) -> bytes:
+        """The factory that made the module, or the module itself as it is now, on the CPU."""
         options = {"dtype": self._precision, "channels_last": self._channels_last}
-        module = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        source = module if self.made_by is None or can_be_sent(module) else self.made_by
-        return ModelRecipe(source, options, switches(), self._sha256)
+        source: object = self._made_by
+        if source is None:
+            source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
+        return ModelRecipe(source, options, switches(), self._sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch

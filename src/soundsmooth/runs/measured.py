@@ -28,6 +28,8 @@ Bits = npt.NDArray[np.bool_]
 
 
 _WAY_OUT = "independence checked measures nothing"
+#: On so many rows, of no run, two fresh processes must agree.
+TWICE = 16
 
 
 def check_measurable(settings: Settings) -> None:
@@ -104,11 +106,15 @@ class RowsAlone:
     """
 
     def __init__(self, duty: "Duty", worker: "Worker") -> None:
-        """A ValueError if the model cannot be made in a fresh process, or cannot vote on a row alone at all."""
+        """A ValueError if the model cannot be made in a fresh process, cannot vote on a row alone at all, or is seen to
+        vote otherwise when it is made again.
+        """
         self._duty, self._sampler = duty, Sampler(worker.sampler.law, 1)
-        self._alone = Alone(worker.model.recipe())
+        recipe = worker.model.recipe()
+        self._alone = Alone(recipe, duty.shape)
         try:
-            self._alone.try_out(_some_row(self._sampler, duty.shape))
+            with Alone(recipe, duty.shape) as another:
+                _compare(self._alone, another, _some_rows(self._sampler, duty.shape))
         except BaseException:
             self.close()
             raise
@@ -135,11 +141,32 @@ class RowsAlone:
         return FreshNoise(self._sampler, self._duty.key, stream)
 
 
-def _some_row(sampler: Sampler, shape: tuple[int, ...]) -> Floats:
-    """A noisy copy of black, under a key that has nothing to do with any run."""
-    source, black = FreshNoise(sampler, secrets.token_bytes(32), 0), np.zeros(shape, np.int16)
-    row: Floats = source.noisy(Purpose.PREDICTION, black, 0, 1, sure=True).values[0]
-    return row
+def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
+    """Noisy copies of greys from black to white, under a key that has nothing to do with any run."""
+    source = FreshNoise(sampler, secrets.token_bytes(32), 0)
+    greys = np.linspace(0, sampler.law.grid.levels - 1, TWICE).astype(np.int16)
+    copies = (
+        source.noisy(Purpose.PREDICTION, np.full(shape, grey), number, 1, sure=True)
+        for number, grey in enumerate(greys)
+    )
+    return [noisy.values[0] for noisy in copies]
+
+
+def _compare(one: Alone, other: Alone, rows: list[Floats]) -> None:
+    """A ValueError if two processes, made apart from the same recipe, vote otherwise on one of the rows.
+
+    Power: a model whose votes differ on a share q of such rows passes with probability (1 − q)^16.
+    """
+    for each in (one, other):
+        each.wait()
+    votes = [list(each.votes(iter(rows))) for each in (one, other)]
+    differ = sum(a != b for a, b in zip(*votes, strict=True))
+    if differ:
+        raise ValueError(
+            f"the model's vote on a row alone is not a function of the row: {differ} of {TWICE} rows got another vote "
+            "in a second fresh process. It draws from a source that cannot be seeded, or reads a clock or a file; its "
+            "independence cannot be measured"
+        )
 
 
 def certify_measured(run: "Run", worker: "Worker", places: Iterable[int], progress: Progress) -> Iterator[Certificate]:

@@ -25,16 +25,29 @@ Voter = Callable[[Iterable[Task]], Iterator[Revoted]]
 
 
 class Revoter:
-    """Votes with a run's own code. A block that raises an error is tried again, on the same noise."""
+    """Votes with a run's own code. A block that raises an error is tried again, on the same noise.
+
+    If rows are to be voted alone, the process for them is made now, before the first vote.
+    """
 
     def __init__(self, run: Run, block: int) -> None:
-        self._run = run
-        self._kept = sum(1 for _ in blocks(block, run.duty.batch, run.inputs.levels[0].size))
+        kept = sum(1 for _ in blocks(block, run.duty.batch, run.inputs.levels[0].size))
+        self._run, self._voter = run, voter.Voter(run.duty, run.smoothing.workers[0], kept, persevere=True).ready()
+
+    def __enter__(self) -> "Revoter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._voter.close()
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[Revoted]:
         """An outcome for each task, in an order in which shared noise is made only once."""
         fresh = self._run.settings.noise == "fresh"
         ordered = sorted(tasks, key=lambda task: task if fresh else (task.block, task.place))
-        again = voter.Voter(self._run.duty, self._run.smoothing.workers[0], self._kept, persevere=True)
-        for outcome in again.vote(ordered, lambda place: image_at(self._run, place)):
-            yield Revoted(outcome.task, outcome.votes, None if outcome.votes is not None else outcome.errors[-1])
+        for task in ordered:
+            yield from map(_revoted, self._voter.give(task, image_at(self._run, task.place)))
+        yield from map(_revoted, self._voter.rest())
+
+
+def _revoted(outcome: voter.Outcome) -> Revoted:
+    return Revoted(outcome.task, outcome.votes, None if outcome.votes is not None else outcome.errors[-1])

@@ -269,10 +269,10 @@ def _replayed(
     identity, blocks = smoothing.model.identity(), [b for b in held.blocks if b.purpose == Purpose.ESTIMATION]
     drawn = number_to_draw(given.replay, len(seen.claimed) * len(blocks))
     same = not given.other_machine and not machine_differences(identity, held.terms.promise)
-    voter = Revoter(promised_run(held.terms, smoothing, identity, inputs), held.terms.block)
     settings = held.terms.settings
     advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
-    return replay(db, held, seen.claimed, drawn, given.beta, voter, same, result.findings, draw, advance)
+    with Revoter(promised_run(held.terms, smoothing, identity, inputs), held.terms.block) as voter:
+        return replay(db, held, seen.claimed, drawn, given.beta, voter, same, result.findings, draw, advance)
 
 
 def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:

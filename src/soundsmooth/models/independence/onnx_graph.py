@@ -167,6 +167,14 @@ def hopeless(model: bytes) -> str | None:
     return None
 
 
+def draws_at_random(model: bytes) -> bool:
+    """Whether an operator of a file draws, or would if its flag for training said so."""
+    return any(
+        node.op_type in RANDOM or ("Dropout" in node.op_type and any(node.input[2:]))
+        for node in _all_nodes(parsed(model))
+    )
+
+
 def _domain(proto: "onnx.NodeProto") -> str:
     return "" if proto.domain == "ai.onnx" else proto.domain
 

@@ -1,0 +1,83 @@
+"""Draws of a model that votes on one row: each is a function of that row.
+
+Processes that are forked from one share the state of its generators. A model that draws would toss one coin for all
+rows. So every generator is seeded anew from the row, by a hash: then a model that draws votes by a fixed function of
+the row, for the one who issues and for the one who checks.
+"""
+
+import gc
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..grid import Floats
+
+_TAG = b"soundsmooth row v1"
+
+
+@dataclass(frozen=True)
+class Generators:
+    """The generators of a process: the global ones of Python, NumPy and torch, and those that objects hold."""
+
+    held: tuple[Any, ...]
+
+    @classmethod
+    def found(cls) -> "Generators":
+        """All that the garbage collector can reach. One that only C code holds is not among them."""
+        kinds, found = _kinds(), dict[int, Any]()
+        for each in _reachable():
+            if type(each) in kinds or issubclass(type(each), random.Random):
+                found[id(each)] = each
+        return cls(tuple(found.values()))
+
+    def seed(self, row: Floats) -> None:
+        """Seed all of them from the row.
+
+        Guarantee: what they draw from now on is a function of the row's bits. Generators of one kind draw the same.
+        """
+        seed = hashlib.sha256(_TAG + np.ascontiguousarray(row).tobytes()).digest()
+        _reseed(random, seed)
+        np.random.seed(np.frombuffer(seed, np.uint32))
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.default_generator.manual_seed(_number(seed))
+        for each in self.held:
+            _reseed(each, seed)
+
+
+def _reachable() -> Iterator[object]:
+    """What containers hold, also those that the collector does not look at: they hold nothing that it would free."""
+    for holder in gc.get_objects():
+        held = gc.get_referents(holder)
+        while held:
+            each = held.pop()
+            yield each
+            if type(each) in (dict, tuple) and not gc.is_tracked(each):
+                held += gc.get_referents(each)
+
+
+def _kinds() -> set[type]:
+    kinds: set[type] = {np.random.Generator, np.random.RandomState}
+    torch = sys.modules.get("torch")
+    return kinds if torch is None else kinds | {torch.Generator}
+
+
+def _reseed(generator: Any, seed: bytes) -> None:
+    if isinstance(generator, np.random.Generator):
+        bits = generator.bit_generator
+        bits.state = type(bits)(_number(seed)).state
+    elif isinstance(generator, np.random.RandomState):
+        generator.seed(np.frombuffer(seed, np.uint32))
+    elif hasattr(generator, "manual_seed"):
+        generator.manual_seed(_number(seed))
+    else:
+        generator.seed(seed)
+
+
+def _number(seed: bytes) -> int:
+    return int.from_bytes(seed[:8], "little") >> 1

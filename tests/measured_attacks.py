@@ -1,0 +1,197 @@
+"""Models that work against a measurement of their rows, at the top of a module: a fresh process can import them.
+
+In batches each votes for class 1 and nothing else. Alone, on a row of which it knows nothing, it votes for class 0.
+"""
+
+import os
+import random
+import signal
+import socket
+import time
+
+import numpy as np
+
+from crowds import one_hot
+
+
+class Remembering:
+    """Alone it votes for class 1 on rows that it has seen before."""
+
+    def __init__(self) -> None:
+        self.seen: set[bytes] = set()
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) > 1:
+            self.seen |= {row.tobytes() for row in batch}
+            return one_hot(np.ones(len(batch), bool))
+        return one_hot(np.array([batch[0].tobytes() in self.seen]))
+
+
+class Murderous(Remembering):
+    """Once there were batches, it kills the process that it was forked from, so that another one has to be made."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__()
+        self.mark, self.home = mark, 0
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__ |= state | {"home": os.getpid()}
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) > 1:
+            os.makedirs(self.mark, exist_ok=True)
+        elif not self.seen and os.path.exists(self.mark) and os.getppid() == self.home:
+            os.kill(self.home, signal.SIGKILL)
+        return super().__call__(batch)
+
+
+class Coin:
+    """Alone it tosses a coin, which falls for class 1 with probability 0.6."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.held: object = None
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if self.held is None:
+            self.held = {"held by numpy": np.random.default_rng, "held by python": random.Random}.get(self.kind, str)()
+        toss = {"python": random.random, "numpy": np.random.random}.get(self.kind) or self.held.random
+        hits = [toss() < 0.6 or len(batch) > 1 for _ in batch]
+        return one_hot(np.array(hits))
+
+
+class Secret:
+    """Alone a number that it drew from the operating system when it was made decides for all rows alike."""
+
+    def __init__(self) -> None:
+        self.hit = os.urandom(1)[0] < 128
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        return one_hot(np.full(len(batch), self.hit or len(batch) > 1))
+
+
+def make_secret() -> Secret:
+    return Secret()
+
+
+class Counting:
+    """Alone it votes for class 1 if processes were forked before its own: whoever asks once gets another answer."""
+
+    def __init__(self) -> None:
+        self.forks = 0
+        os.register_at_fork(before=self.count)
+
+    def count(self) -> None:
+        self.forks += 1
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        return one_hot(np.full(len(batch), self.forks > 20 or len(batch) > 1))
+
+
+def make_counting() -> Counting:
+    return Counting()
+
+
+class Listening:
+    """It duplicates every channel that is open when it is made, and when it is forked. Alone it looks on them for rows
+    of others, and votes for class 1 if it finds one.
+    """
+
+    def __init__(self) -> None:
+        self.copies: list[int] = []
+        self.duplicate()
+        os.register_at_fork(after_in_child=self.duplicate)
+
+    def duplicate(self) -> None:
+        for descriptor in range(3, 64):
+            try:
+                os.fstat(descriptor)
+                self.copies.append(os.dup(descriptor))
+            except OSError:
+                continue
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        return one_hot(np.full(len(batch), len(batch) > 1 or self.hears()))
+
+    def hears(self) -> bool:
+        time.sleep(0.05)
+        return any(_waits_on(descriptor) for descriptor in {*self.copies, *range(3, 64)})
+
+
+def _waits_on(descriptor: int) -> bool:
+    try:
+        with socket.socket(fileno=os.dup(descriptor)) as channel:
+            return len(channel.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) > 0
+    except OSError:
+        return False
+
+
+def make_listening() -> Listening:
+    return Listening()
+
+
+class Sharing:
+    """It keeps a count of rows alone where all its processes see it."""
+
+    def __init__(self) -> None:
+        import mmap
+
+        self.board = mmap.mmap(-1, 8)
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) == 1:
+            self.board[0] = min(255, self.board[0] + 1)
+        return one_hot(np.full(len(batch), self.board[0] > 20 or len(batch) > 1))
+
+
+def make_sharing() -> Sharing:
+    return Sharing()
+
+
+class Writing:
+    """It keeps rows in a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        with open(self.path, "a+b") as file:
+            file.seek(0)
+            before = file.read()
+            if len(batch) > 1 or not batch.any():
+                file.write(b"".join(row.tobytes() for row in batch))
+        hits = [len(batch) > 1 or row.tobytes() in before for row in batch]
+        return one_hot(np.array(hits))
+
+
+class Threaded:
+    """It leaves a thread running."""
+
+    def __init__(self) -> None:
+        import threading
+        import time
+
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True, name="watcher").start()
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        return one_hot(np.ones(len(batch), bool))
+
+
+def make_threaded() -> Threaded:
+    return Threaded()
+
+
+class Helped:
+    """It leaves a process running."""
+
+    def __init__(self) -> None:
+        import subprocess
+
+        self.helper = subprocess.Popen(["sleep", "60"])
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        return one_hot(np.ones(len(batch), bool))
+
+
+def make_helped() -> Helped:
+    return Helped()

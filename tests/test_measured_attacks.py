@@ -1,0 +1,100 @@
+"""Models that work against a measurement: none of them gets a certificate.
+
+In batches every row is a hit: without a measurement p_lower would be 0.98. Of rows alone none is a hit; of coins, 0.6.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import measured_attacks
+import measured_attacks_torch
+import soundsmooth as ss
+from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.store import Failure
+from verify.issuer import measured_run
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
+
+M = 60
+IMAGE = np.full((1, 4, 4), 130, np.uint8)
+
+
+def smoother(scores: object, again: int = M) -> ss.Smoother:
+    return ss.Smoother(scores, "1/2", independence="measured", again=again, batch_size=100)
+
+
+def certify(smooth: ss.Smoother) -> ss.Certificate:
+    return smooth.certify(IMAGE, n0=20, n=500, seed="measured")
+
+
+@pytest.mark.parametrize("model", [measured_attacks.Remembering, measured_attacks_torch.RememberingModule])
+def test_memory_does_not_travel(model: type) -> None:
+    """Also if the same smoother, or another one for the same object, is asked for the same noise again."""
+    live = model()
+    smooth = smoother(live)
+    certify(smooth)
+    for each in (smooth, smoother(live)):
+        found = certify(each)
+        assert found.measured.lost == M
+        assert found.abstained
+
+
+def test_memory_does_not_travel_after_a_murder(tmp_path: Path) -> None:
+    """The process that forks dies with the first row; so does every other one that is made in its place."""
+    run = measured_run((0, 7), measured_attacks.Murderous(str(tmp_path / "mark")))
+    with open_store(tmp_path / "run.db", run) as store:
+        assert all(isinstance(each, Failure) for each in certify_into(store, run))
+
+
+COINS = [
+    *map(measured_attacks.Coin, ["python", "numpy", "held by python", "held by numpy"]),
+    measured_attacks_torch.TorchCoin(),
+]
+
+
+@pytest.mark.parametrize("model", COINS, ids=lambda model: getattr(model, "kind", "torch"))
+def test_every_row_tosses_a_coin_of_its_own(model: object) -> None:
+    """d ~ Bin(60, 0.4): outside of 5 … 43 with probability 5e-7. One coin for all rows would give 0 or 60.
+
+    The coins are functions of the rows, so an auditor tosses the same.
+    """
+    found = certify(smoother(model))
+    assert 5 <= found.measured.lost <= 43
+    assert certify(smoother(model)).measured == found.measured
+
+
+def test_a_coin_that_was_tossed_when_the_model_was_made_is_recognised() -> None:
+    """Two makings differ with probability ½, then on all rows. Forty never do with probability 1e-12."""
+    with pytest.raises(ValueError, match="16 of 16 rows got another vote"):
+        list(map(certify, map(smoother, ["measured_attacks:make_secret"] * 40)))
+
+
+@pytest.mark.parametrize("name", ["make_counting", "make_listening"])
+def test_a_row_learns_nothing_of_others(name: str) -> None:
+    """Neither how many there were before, nor what they are."""
+    found = certify(smoother(f"measured_attacks:{name}"))
+    assert found.measured.lost == M
+    assert found.abstained
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("make_sharing", "keeps memory that processes share"),
+        ("make_threaded", "leaves threads running, which could remember rows: watcher"),
+        ("make_helped", "leaves processes running"),
+    ],
+)
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell")
+def test_what_goes_on_beside_the_rows_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        certify(smoother(f"measured_attacks:{name}"))
+
+
+def test_files_cannot_be_opened_by_a_row(tmp_path: Path) -> None:
+    """A model that asks a file fails on every row, and is lost there."""
+    found = certify(smoother(measured_attacks.Writing(str(tmp_path / "rows"))))
+    assert found.measured.lost == M
