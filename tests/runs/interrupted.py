@@ -19,7 +19,7 @@ from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.engine import Run, run_of
-from soundsmooth.runs.measured import drawn_rows, rows_by_block
+from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_block
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import settings
@@ -212,27 +212,27 @@ def together(path: Path, noise: str, processes: int) -> int:
     return log.stat().st_size
 
 
-class CountingAlone:
-    """Every row that is voted alone leaves a byte behind."""
+def _log_rows(log: Path) -> None:
+    """From now on every row of a run that is voted alone leaves a byte behind."""
+    hits = RowsAlone.hits
 
-    def __init__(self, log: Path) -> None:
-        self.log = Path(log)
+    def logged(alone: RowsAlone, number: int, x: np.ndarray, again: Again) -> np.ndarray:
+        with log.open("ab", buffering=0) as file:
+            file.write(b"." * len(again.rows))
+        return hits(alone, number, x, again)
 
-    def __call__(self, batch: np.ndarray) -> np.ndarray:
-        if len(batch) == 1:
-            with self.log.open("ab", buffering=0) as file:
-                file.write(b".")
-        return brightness(batch)
+    RowsAlone.hits = logged
 
 
-def measured_run(log: Path) -> Run:
+def measured_run() -> Run:
     """Three images, of which the last one is doubtful; 22 blocks for each, and rows in nearly all of them."""
-    smooth = ss.Smoother(CountingAlone(log), "0.5", batch_size=10, threads=1, independence="measured", again=60)
+    smooth = ss.Smoother(brightness, "0.5", batch_size=10, threads=1, independence="measured", again=60)
     return run_of(smooth.smoothing, inputs(3), settings(n0=20, n=200), secret("kill", "ab" * 32))
 
 
 def _killed_after_commits(path: Path, commits: int) -> None:
-    run, left = measured_run(path.with_suffix(".rows")), [commits]
+    _log_rows(path.with_suffix(".rows"))
+    run, left = measured_run(), [commits]
 
     def advance(_: int) -> None:
         left[0] -= 1
