@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, save
 
 import measured_attacks
 import measured_attacks_torch
 import soundsmooth as ss
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Failure
-from verify.issuer import measured_run
+from soundsmooth.verify import verify
+from verify.issuer import given, issue, measured_run
+from verify.test_measured_runs import forge_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 
@@ -47,6 +50,18 @@ def test_memory_does_not_travel_after_a_murder(tmp_path: Path) -> None:
     run = measured_run((0, 7), measured_attacks.Murderous(str(tmp_path / "mark")))
     with open_store(tmp_path / "run.db", run) as store:
         assert all(isinstance(each, Failure) for each in certify_into(store, run))
+
+
+def test_memory_does_not_travel_to_the_auditors_rows(tmp_path: Path) -> None:
+    """A store that hides lost rows: the auditor's model has seen the drawn blocks before their rows are voted alone."""
+    run = measured_run((0, 7), measured_attacks.Remembering(), again=60)
+    path = issue(tmp_path / "run.db", run)
+    assert forge_rows(path, 0, run) > 50
+    assert not verify(path).refuted
+    result = verify(path, given=given("all", measured_attacks.Remembering()))
+    assert result.refuted
+    assert not result.full
+    assert result.replay.statements[0].alone.radius == 0
 
 
 COINS = [
@@ -92,6 +107,29 @@ def test_a_row_learns_nothing_of_others(name: str) -> None:
 def test_what_goes_on_beside_the_rows_is_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         certify(smoother(f"measured_attacks:{name}"))
+
+
+@pytest.mark.parametrize("operator", ["RandomNormalLike", "Dropout"])
+def test_graphs_that_draw_are_refused(operator: str, tmp_path: Path) -> None:
+    """onnxruntime's own generators cannot be seeded: forked processes would share them."""
+    operands = {"RandomNormalLike": ["flat"], "Dropout": ["flat", "half", "yes"]}[operator]
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node(operator, operands, ["noise"]),
+        helper.make_node("Slice", ["noise", "first", "last", "axis"], ["scores"]),
+    ]
+    numbers = {"first": [0], "last": [2], "axis": [1]}
+    constants = [helper.make_tensor(name, TensorProto.INT64, [1], value) for name, value in numbers.items()]
+    constants += [helper.make_tensor("half", TensorProto.FLOAT, [], [0.5])]
+    constants += [helper.make_tensor("yes", TensorProto.BOOL, [], [True])]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 4, 4])
+    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 2])
+    graph = helper.make_graph(nodes, "g", [image], [scores], constants)
+    path = tmp_path / "model.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    with pytest.raises(ValueError, match="the graph draws at random"):
+        smoother(path)
+    assert ss.Smoother(path, "1/2").smoothing.identity((1, 4, 4), 10).independence == "checked"
 
 
 def test_files_cannot_be_opened_by_a_row(tmp_path: Path) -> None:

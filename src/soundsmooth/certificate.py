@@ -71,6 +71,13 @@ class Certificate:
         return self.promise.values["independence"]
 
     @property
+    def independence_claim(self) -> str:
+        """The same with what it supposes."""
+        if self.measured is None or self.promise.values["model kind"] == "onnx":
+            return self.independence
+        return f"{self.independence} (supposing that the code does not work against it)"
+
+    @property
     def trust(self) -> str:
         """What kind of thing voted. Python code could read the key from this process; a graph is data."""
         if self.promise.values["model kind"] == "onnx":
@@ -86,7 +93,7 @@ class Certificate:
     def __str__(self) -> str:
         alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]
         unit = "" if grid == IMAGES.text else f" on the grid {grid}"  # radii are in its unit, not that of [0, 1]
-        origin = f"key: {self.key}, independence: {self.independence}, model: {self.trust}"
+        origin = f"key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (

@@ -245,7 +245,7 @@ def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int
     lines = (
         f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}"
         f"{together if count > 1 else ''}.",
-        f"Independence of rows and calls: {first.independence}. Model: {first.trust}. Key: {first.key}{warning}.",
+        f"Independence of rows and calls: {first.independence_claim}. Model: {first.trust}. Key: {first.key}{warning}.",
         f"Commitment {first.commitment}",
     )
     console.print()

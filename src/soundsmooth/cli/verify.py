@@ -233,7 +233,9 @@ def _independence(result: Verification) -> str:
             "with it, which is a test and no proof."
         )
     if result.independence_by:
-        return " The independence of rows stands by re-voting alone: drawn rows were voted again, each by itself."
+        is_graph = result.promise is not None and result.promise.values["model kind"] == "onnx"
+        supposed = "" if is_graph else ", which supposes that the model's code does not work against it"
+        return f" The independence of rows stands by re-voting: drawn rows were voted again, each alone{supposed}."
     promised = "unknown" if result.promise is None else result.promise.values["independence"]
     return f" The independence of rows is the issuer's word ({promised}): this audit did not examine it."
 
