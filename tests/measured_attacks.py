@@ -3,8 +3,10 @@
 In batches each votes for class 1 and nothing else. Alone, on a row of which it knows nothing, it votes for class 0.
 """
 
+import fcntl
 import os
 import random
+import resource
 import signal
 import socket
 import time
@@ -105,8 +107,7 @@ class Listening:
     def duplicate(self) -> None:
         for descriptor in range(3, 64):
             try:
-                os.fstat(descriptor)
-                self.copies.append(os.dup(descriptor))
+                self.copies.append(fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100))
             except OSError:
                 continue
 
@@ -120,14 +121,26 @@ class Listening:
 
 def _waits_on(descriptor: int) -> bool:
     try:
-        with socket.socket(fileno=os.dup(descriptor)) as channel:
-            return len(channel.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) > 0
+        channel = socket.socket(fileno=descriptor)
     except OSError:
         return False
+    try:
+        return len(channel.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)) > 0
+    except OSError:
+        return False
+    finally:
+        channel.detach()
 
 
 def make_listening() -> Listening:
     return Listening()
+
+
+def make_listening_beyond() -> Listening:
+    """Its descriptors lie beyond the limit, as it is now."""
+    listening, (_, most) = Listening(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (80, most))
+    return listening
 
 
 class Sharing:
@@ -195,3 +208,14 @@ class Helped:
 
 def make_helped() -> Helped:
     return Helped()
+
+
+def make_orphaned() -> Helped:
+    """The process that it leaves running is nobody's child any more."""
+    helped = Helped.__new__(Helped)
+    if not (child := os.fork()):
+        if not os.fork():
+            os.execvp("sleep", ["sleep", "60"])
+        os._exit(0)
+    os.waitpid(child, 0)
+    return helped

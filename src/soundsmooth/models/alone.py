@@ -7,6 +7,7 @@ or in the memory of the process it comes from. The generators that it finds are 
 is a function of the row, given that the model's code does not work against it (docs/independence.md, "Measured").
 """
 
+import ctypes
 import gc
 import multiprocessing
 import multiprocessing.spawn
@@ -18,7 +19,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
@@ -31,7 +32,7 @@ import numpy as np
 from ..grid import Floats
 from ..machine import cores
 from .draws import Generators
-from .onnx_child import seal
+from .onnx_child import give_up, seal
 from .protocol import NOBODY, Model, named
 
 #: A row that takes longer than this many seconds votes for nobody.
@@ -45,6 +46,8 @@ _LABEL = struct.Struct("<q")
 SCRIPT = "__main__"
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
+#: Linux's name for it is PR_SET_CHILD_SUBREAPER.
+_ADOPT_ORPHANS = 36
 _STARTING = threading.Lock()
 
 
@@ -243,19 +246,22 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
 
 
 def _ignore_forks() -> None:
-    """Code that is imported from now on does not learn of forks where they are made: it could count them."""
-    register = os.register_at_fork
+    """Code that is imported from now on does not run when this process forks: it could count rows, or take the next
+    one's channel. What it leaves running becomes a child of this process, where the system can do that.
+    """
 
-    def only_in_the_child(**hooks: Callable[[], None]) -> None:
-        register(after_in_child=hooks.get("after_in_child", lambda: None))
+    def ignore(**hooks: object) -> None:
+        pass
 
     def refuse(hook: object) -> None:
         raise RuntimeError("an audit hook would see rows being voted alone")
 
     for module in (os, sys.modules.get(os.name)):
         if module is not None:
-            vars(module)["register_at_fork"] = only_in_the_child
+            vars(module)["register_at_fork"] = ignore
     vars(sys)["addaudithook"] = refuse
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
 
 
 def _settle() -> None:
@@ -307,6 +313,7 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         return child
     try:
         _close_all_but(channel)
+        give_up({})
         seal()
         mine = Connection(channel)
         mine.send_bytes(READY)
@@ -318,9 +325,18 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
 
 
 def _close_all_but(descriptor: int) -> None:
-    """Whatever was opened or duplicated before, by anybody, except for the standard three."""
-    os.closerange(3, descriptor)
-    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+    """Whatever was opened or duplicated before, by anybody, except for the standard three, which lead nowhere."""
+    for each in _descriptors():
+        if each > 2 and each != descriptor:
+            with suppress(OSError):  # the list itself was open while it was read
+                os.close(each)
+
+
+def _descriptors() -> Iterable[int]:
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        with suppress(OSError):
+            return [int(name) for name in os.listdir(folder)]
+    return range(os.sysconf("SC_OPEN_MAX"))
 
 
 def _vote(model: Model, row: Floats) -> int:

@@ -166,10 +166,19 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cac
 
 
 def confine(folder: str, libraries: list[str]) -> bool:
-    """Give up core dumps, capabilities and, where Linux has Landlock, other processes and all files but a few.
+    """Give up what `give_up` does but for one folder to write in, and installed software to read."""
+    readable = [*_SYSTEM, sys.prefix, sys.base_prefix, *libraries]
+    readable += [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
+    there = {path: _READ for path in readable if os.path.exists(path)}
+    return give_up(there | {folder: _OWN_FOLDER})
 
-    Left are one folder to write in, and installed software to read. True if Landlock is in force. It binds the calling
-    thread and those that it starts, so this comes before any library can start one.
+
+def give_up(rights: dict[str, int]) -> bool:
+    """Give up core dumps, capabilities and, where Linux has Landlock, other processes and all files but those below the
+    paths to which there are rights.
+
+    True if Landlock is in force. It binds the calling thread and those that it starts, so this comes before any library
+    can start one.
     """
     try:
         import resource
@@ -182,10 +191,7 @@ def confine(folder: str, libraries: list[str]) -> bool:
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capset(version, nothing)  # of use to root only: without them even root may not read others' memory
-    readable = [*_SYSTEM, sys.prefix, sys.base_prefix, *libraries]
-    readable += [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
-    there = {path: _READ for path in readable if os.path.exists(path)}
-    return _landlock(libc, there | {folder: _OWN_FOLDER})
+    return _landlock(libc, rights)
 
 
 def _landlock(libc: Any, rights: dict[str, int]) -> bool:
