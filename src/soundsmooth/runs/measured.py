@@ -113,8 +113,11 @@ class RowsAlone:
         recipe = worker.model.recipe()
         self._alone = Alone(recipe, duty.shape)
         try:
-            with Alone(recipe, duty.shape) as another:
-                _compare(self._alone, another, _some_rows(self._sampler, duty.shape))
+            if duty.identity.kind == "onnx":  # a graph that does not draw is one function
+                self._alone.wait()
+            else:
+                with Alone(recipe, duty.shape) as another:
+                    _compare(self._alone, another, _some_rows(self._sampler, duty.shape))
         except BaseException:
             self.close()
             raise
