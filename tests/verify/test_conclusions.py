@@ -16,14 +16,15 @@ import typer
 import soundsmooth as ss
 from soundsmooth.certificate import checksum
 from soundsmooth.cli.options import Choices
-from soundsmooth.cli.verify import DIFFERS, REFUTED, meaning, run_verify
+from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
-from soundsmooth.verify import Given, Verification, verify
+from soundsmooth.verify import Conclusion, Given, Verification, verify
 from soundsmooth.verify.promised import check_promise
 from verify.issuer import brightness, data, forge, given, issue, small_run
 
 QUARTER = range(5)
+REFUTED, DIFFERS = Conclusion.REFUTED.code, Conclusion.UNCONFIRMED.code
 TORCH = (
     "autocast=False compile=none cudnn.benchmark=False cudnn.deterministic=False cudnn.tf32=True deterministic=False "
     "layout=contiguous matmul=highest reduced.bf16=True reduced.fp16=True runs=module threads=1"
@@ -97,6 +98,7 @@ ONNX = "optimization=all provider=CPUExecutionProvider threads=1"
         ("onnx", f"{ONNX} ", "plain text"),
         ("torch", TORCH.replace("highest", "v7"), "does not know: 'matmul=v7'"),
         ("torch", TORCH.replace("cudnn.tf32=True ", ""), "cudnn.tf32 missing"),
+        ("onnx", ONNX.replace("threads=1", "threads=x"), "threads is no positive whole number"),
         ("callable", ONNX, "does not know: 'optimization=all'"),
     ],
 )
@@ -130,7 +132,7 @@ def test_the_flags_of_today_s_models_are_known() -> None:
     check_promise(promised(model_kind="torch", flags=flags))
 
 
-@pytest.mark.parametrize(("name", "value"), [("independence", "certain"), ("precision", "float7")])
+@pytest.mark.parametrize(("name", "value"), [("independence", "certain"), ("precision", "float7"), ("device", "v7")])
 def test_words_that_nobody_knows(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"the promised {name} is none "):
         check_promise(promised(**{name: value}))
