@@ -99,6 +99,8 @@ CREATE TABLE findings (
 SAID = ("run", "images", "certificates", "environments", "findings")
 ALL = (*SAID, "blocks", "alone", "owners", "claims")
 LARGEST = (1 << 63) - 1
+#: A short text can name more classes than memory holds.
+MOST_CLASSES = 1_000_000
 
 
 class State(IntEnum):
@@ -587,6 +589,8 @@ def _counts(text: str) -> Counts:
         held: dict[str, Any] = json.loads(text)
         votes = {int(label): count for label, count in held["votes"].items()}
         nobody = votes.pop(NOBODY, 0)
+        if held["classes"] > MOST_CLASSES:
+            raise ValueError("so many classes no model has")
         classes = [0] * held["classes"]
         for label, count in votes.items():
             if label < 0:

@@ -18,13 +18,12 @@ from ..noise import SHARED_STREAM, Purpose
 from ..runs.blocks import VoteBlock, hits_of
 from ..runs.database import Database
 from ..runs.measured import drawn_rows, rows_by_block
-from ..runs.store import State
+from ..runs.store import MOST_CLASSES, State
 from .findings import Findings
 from .held import Head
 from .tally import Tally
 
 Row = tuple[Any, ...]
-MOST_CLASSES = 1_000_000
 #: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
 MOST_COUNTS = 1 << 27
 NONE = type(None)
