@@ -10,7 +10,8 @@ import math
 import random
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,7 +32,33 @@ from soundsmooth.settings import promised_settings
 
 NAIVE, CONSISTENT = "naive", "consistent"
 DEEP = 5000
+BLOCK = "(place, purpose, first) = (?, ?, ?)"
 BROKEN = (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, IndexError, RecursionError, sqlite3.Error)
+
+
+#: Groups of kinds, by how these begin.
+GROUPS = {
+    "JSON: promise": ("record: promise",),
+    "JSON: claims, votes, key": tuple(
+        f"record: {name}" for name in ("index", "label", "radius", "p_", "truth", "selection", "estimation", "measured",
+        "commitment", "seed", "nonce", "key")
+    ),
+    "JSON: other fields": ("record: ",),
+    "JSON: the file": ("lines of the file",),
+    "promise: values": ("promise: ",),
+    "promise: lines": ("promise's lines",),
+    "run: seed, nonce, block …": ("run", "row of run"),
+    "images": ("images", "row of images"),
+    "blocks": ("blocks.", "row of blocks"),
+    "rows alone": ("alone", "row of alone"),
+    "certificates": ("certificates", "row of certificates"),
+    "claims of more or less": ("certificate left out", "smaller radius", "larger radius"),
+    "environments, findings": ("environments", "findings", "row of environments", "row of findings"),
+    "owners, claims": ("owners", "claims", "row of owners", "row of claims"),
+    "tables, indexes, views": ("tables",),
+    "log (WAL)": ("log",),
+    "layout, files beside it": ("layout", "files beside it"),
+}  # fmt: skip
 
 
 class InapplicableError(Exception):
@@ -46,9 +73,16 @@ class Forgery:
     level: str
     detail: str
     make: Callable[[Path], None]
+    places: tuple[Any, ...] = ()
+    """Whose votes or certificates are forged, where it is about some images only."""
 
     def __str__(self) -> str:
         return f"{self.level} {self.kind}: {self.detail}"
+
+    @property
+    def group(self) -> str:
+        """What it is about, for a table that fits on a page."""
+        return next((group for group, begins in GROUPS.items() if self.kind.startswith(begins)), "votes")
 
 
 # --- values --------------------------------------------------------------------------------------------------
@@ -218,10 +252,20 @@ def forged_runs(path: Path, chance: random.Random) -> Iterator[Forgery]:
     """All forgeries of a run's file, in an order that the seed chooses; rows and some values are drawn as well."""
     found = [
         *_fields(path, chance), *_rows(path, chance), *_blocks(path, chance), *_promises(path, chance),
-        *_heads(path, chance), *_tables(), *_layouts(path, chance), *_environments(path),
+        *_heads(path, chance), *_tables(), *_layouts(), *_environments(path),
     ]  # fmt: skip
+    return mixed(found, chance)
+
+
+def mixed(found: list[Forgery], chance: random.Random) -> Iterator[Forgery]:
+    """In an order that the seed chooses, in which each group of kinds comes as often as the others while it lasts."""
     chance.shuffle(found)
-    return iter(found)
+    ranks: Counter[str] = Counter()
+    ranked = []
+    for each in found:
+        ranks[each.group] += 1
+        ranked.append((ranks[each.group], each))
+    return (each for _, each in sorted(ranked, key=lambda pair: pair[0]))
 
 
 def rows_of(path: Path) -> object:
@@ -269,6 +313,10 @@ def _some_rows(path: Path, table: str, key: str, columns: str, chance: random.Ra
     return chance.sample(rows, min(most, len(rows)))
 
 
+#: What a consistent forger would compute anew, and so undo.
+UNDONE = (("certificates", "digest"), ("alone", "place"), ("alone", "first"))
+
+
 def _fields(path: Path, chance: random.Random) -> Iterator[Forgery]:
     """Every column of every table, in some rows, with every other value."""
     for table, key, column, kind in _columns(path):
@@ -280,10 +328,12 @@ def _fields(path: Path, chance: random.Random) -> Iterator[Forgery]:
                 values = other_votes(old, chance)
             elif kind == "BLOB" and column != "digest" and old is not None:
                 values = other_bitmaps(old, chance)
+            undone = (table, column) in UNDONE
             for new in values:
-                for level in (NAIVE, CONSISTENT):
+                for level in (NAIVE,) if undone else (NAIVE, CONSISTENT):
                     make = _field(table, key, tuple(where), column, new, level == CONSISTENT)
-                    yield Forgery(f"{table}.{column}", level, f"{where}: {old!r:.40} -> {new!r:.40}", make)
+                    detail = f"{where}: {old!r:.40} -> {new!r:.40}"
+                    yield Forgery(f"{table}.{column}", level, detail, make, _places(table, where))
 
 
 def _field(
@@ -443,115 +493,122 @@ def _realone(
 
 def _rows(path: Path, chance: random.Random) -> Iterator[Forgery]:
     """Rows that are gone, doubled under another key, or have changed places."""
-    for table in {table for table, *_ in _columns(path)}:
-        key = next(key for name, key, *_ in _columns(path) if name == table)
-        names = [name for name, _, *_ in ((c, None) for t, _, c, _ in _columns(path) if t == table)]
-        last = key.split(", ")[-1]
-        rest = [name for name in names if name not in key.split(", ")]
-        for row in _some_rows(path, table, key, "1", chance, 4):
-            where, same = row[1:], f"({key}) = ({', '.join('?' * len(row[1:]))})"
+    for table, key in dict.fromkeys((table, key) for table, key, *_ in _columns(path)):
+        names = [column for name, _, column, _ in _columns(path) if name == table]
+        keys = key.split(", ")
+        same = f"({key}) = ({', '.join('?' * len(keys))})"
+        for _, *where in _some_rows(path, table, key, "1", chance, 4):
             for level in (NAIVE, CONSISTENT):
                 gone = _statements(level == CONSISTENT, (f"DELETE FROM {table} WHERE {same}", where))
-                yield Forgery(f"row of {table} gone", level, str(where), gone)
+                yield Forgery(f"row of {table} gone", level, str(where), gone, _places(table, where))
                 for added in ("1000", "1", "-1", "0.5", "-1000", "1e18"):
-                    copied = ", ".join(f"{last} + {added}" if name == last else name for name in names)
+                    other = f"{keys[-1]} || '{added}'" if table in ("run", "owners") else f"{keys[-1]} + {added}"
+                    copied = ", ".join(other if name == keys[-1] else name for name in names)
                     twice = f"INSERT INTO {table} SELECT {copied} FROM {table} WHERE {same}"
-                    if table in ("run", "owners"):
-                        twice = twice.replace(f"{last} + {added}", f"{last} || '{added}'")
                     make = _statements(level == CONSISTENT, (twice, where))
-                    yield Forgery(f"row of {table} added", level, f"{where} + {added}", make)
-        for column in rest:
+                    yield Forgery(f"row of {table} added", level, f"{where} + {added}", make, _places(table, where))
+        for column in names:
             rows = _some_rows(path, table, key, column, chance, 2)
-            if len(rows) < 2 or rows[0][0] == rows[1][0]:
+            if column in keys or len(rows) < 2 or rows[0][0] == rows[1][0]:
                 continue
-            same = f"({key}) = ({', '.join('?' * len(rows[0][1:]))})"
+            (one, *where), (two, *where2) = rows
             update = f"UPDATE {table} SET {column} = ? WHERE {same}"
             for level in (NAIVE, CONSISTENT):
-                make = _statements(
-                    level == CONSISTENT, (update, (rows[1][0], *rows[0][1:])), (update, (rows[0][0], *rows[1][1:]))
-                )
-                yield Forgery(f"{table}.{column} exchanged", level, f"{rows[0][1:]} with {rows[1][1:]}", make)
+                make = _statements(level == CONSISTENT, (update, (two, *where)), (update, (one, *where2)))
+                both = _places(table, where) + _places(table, where2)
+                yield Forgery(f"{table}.{column} exchanged", level, f"{where} with {where2}", make, both)
 
 
-def _statements(repair: bool, *statements: tuple[str, tuple[object, ...]]) -> Callable[[Path], None]:
+def _places(table: str, where: Sequence[object]) -> tuple[object, ...]:
+    return (where[0],) if table in ("images", "blocks", "alone", "certificates") else ()
+
+
+def _statements(repair: bool, *statements: tuple[str, Sequence[object]], fixed: bool = False) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         with opened(path) as db:
-            if not sum(db.execute(statement, values).rowcount for statement, values in statements):
+            if not sum(db.execute(statement, tuple(values)).rowcount for statement, values in statements):
                 raise InapplicableError("no such row")
-            if repair:
-                reissue(db)
+            if repair or fixed:
+                reissue(db, fixed)
 
     return make
 
 
 def _blocks(path: Path, chance: random.Random) -> Iterator[Forgery]:
-    """Whole blocks: all votes for one class, two blocks exchanged, an image's blocks given to another image."""
-    rows = _some_rows(path, "blocks", "place, purpose, first", "votes, hits, count", chance, 8)
-    for votes, hits, count, place, purpose, first in rows:
-        classes = len(_counts(votes).classes)
-        for label in range(classes):
-            counts = _votes(Counts(tuple(count if c == label else 0 for c in range(classes)), 0))
-
-            def make(
-                path: Path, place: int = place, purpose: int = purpose, first: int = first, votes: str = counts
-            ) -> None:
-                with opened(path) as db:
-                    where = (place, purpose, first)
-                    changed = db.execute(
-                        "UPDATE blocks SET votes = ? WHERE place = ? AND purpose = ? AND first = ? AND votes != ?",
-                        (votes, *where, votes),
-                    ).rowcount
-                    if not changed:
-                        raise InapplicableError("the same votes")
-                    _fit_bitmap(db, where, "votes")
-                    if purpose == Purpose.SELECTION:  # another class may be selected: its hits are others
-                        others = db.execute(
-                            "SELECT place, purpose, first FROM blocks WHERE place = ? AND purpose = 1", (place,)
-                        )
-                        for other in others.fetchall():
-                            _fit_bitmap(db, other, "votes")
-                    reissue(db)
-
-            yield Forgery("block's votes", CONSISTENT, f"{(place, purpose, first)}: all for {label}", make)
-        for votes2, hits2, _, *where2 in rows:
-            if votes2 != votes:
-                update = "UPDATE blocks SET votes = ?, hits = ? WHERE (place, purpose, first) = (?, ?, ?)"
-                make2 = _statements(
-                    True, (update, (votes2, hits2, place, purpose, first)), (update, (votes, hits, *where2))
-                )
-                yield Forgery("blocks exchanged", CONSISTENT, f"{(place, purpose, first)} and {where2}", make2)
+    """Whole blocks and images: all votes for one class, votes exchanged, a certificate that claims less."""
     with closing(sqlite3.connect(path)) as db:
-        places = [place for (place,) in db.execute("SELECT place FROM images")]
+        rows = db.execute("SELECT place, purpose, first, votes FROM blocks ORDER BY place, purpose, first").fetchall()
+        places = [place for (place,) in db.execute("SELECT place FROM images ORDER BY place")]
+    classes = range(len(_counts(rows[0][3]).classes))
+    some = chance.sample([(row[:3], row[3]) for row in rows], 8)
+    for where, votes in some:
+        for label in classes:
+            make = _all_for(label, where)
+            yield Forgery("block's votes", CONSISTENT, f"{where}: all for {label}", make, where[:1])
+        for where2, votes2 in some:
+            if votes2 != votes and where[1] == where2[1]:
+                exchanged = _exchanged(where, where2)
+                both = (where[0], where2[0])
+                yield Forgery("blocks exchanged", CONSISTENT, f"{where} and {where2}", exchanged, both)
     for one in places:
-        weaker = (
-            ("DELETE FROM certificates WHERE place = ?", (one,)),
-            ("UPDATE images SET state = 0 WHERE place = ?", (one,)),
-        )
-        yield Forgery("certificate left out", CONSISTENT, f"{one}: open", _statements(True, *weaker))
-        failed = "UPDATE images SET state = 2, attempts = 3, error = 'no' WHERE place = ?"
-        yield Forgery(
-            "certificate left out", CONSISTENT, f"{one}: failed", _statements(True, weaker[0], (failed, (one,)))
-        )
-        for factor in (0.5, 0.999999, 0.0):
-            less = _statements_fixed(
-                "UPDATE certificates SET radius = radius * ? WHERE place = ? AND radius > 0", (factor, one)
-            )
-            yield Forgery("smaller radius", CONSISTENT, f"{one}: times {factor}", less)
-        for other in places:
-            if one < other:
-                move = "UPDATE {} SET place = ? WHERE place = ?"
-                steps = [(move.format("blocks"), pair) for pair in ((-1, one), (one, other), (other, -1))]
-                yield Forgery("image's blocks exchanged", CONSISTENT, f"{one} and {other}", _statements(True, *steps))
+        blocks = [row[:3] for row in rows if row[0] == one]
+        for label in classes:
+            yield Forgery("image's votes", CONSISTENT, f"{one}: all for {label}", _all_for(label, *blocks), (one,))
+        gone = ("DELETE FROM certificates WHERE place = ?", (one,))
+        for state, error in ((0, None), (2, "no")):
+            update = "UPDATE images SET state = ?, attempts = ?, error = ? WHERE place = ?"
+            make = _statements(True, gone, (update, (state, state, error, one)))
+            yield Forgery("certificate left out", CONSISTENT, f"{one}: state {state}", make, (one,))
+        for factor in (0.5, 0.999999, 0.0, 1.000001, 2.0):
+            update = "UPDATE certificates SET radius = radius * ? WHERE place = ? AND radius > 0"
+            make = _statements(False, (update, (factor, one)), fixed=True)
+            kind = "smaller radius" if factor < 1 else "larger radius"
+            yield Forgery(kind, CONSISTENT, f"{one}: times {factor}", make, (one,))
+        for other in places[one + 1 :]:
+            steps = [
+                ("UPDATE blocks SET place = ? WHERE place = ?", pair) for pair in ((-1, one), (one, other), (other, -1))
+            ]
+            make = _statements(True, *steps)
+            yield Forgery("image's blocks exchanged", CONSISTENT, f"{one} and {other}", make, (one, other))
 
 
-def _statements_fixed(statement: str, values: tuple[object, ...]) -> Callable[[Path], None]:
+def _all_for(label: int, *blocks: tuple[int, int, int]) -> Callable[[Path], None]:
+    """All copies of these blocks of one image vote for the label, and everything fits."""
+
     def make(path: Path) -> None:
         with opened(path) as db:
-            if not db.execute(statement, values).rowcount:
-                raise InapplicableError("nothing to change")
-            reissue(db, fixed=True)
+            changed = 0
+            for where in blocks:
+                (votes, count) = db.execute(f"SELECT votes, count FROM blocks WHERE {BLOCK}", where).fetchone()
+                classes = len(_counts(votes).classes)
+                new = _votes(Counts(tuple(count if c == label else 0 for c in range(classes)), 0))
+                changed += new != votes
+                db.execute(f"UPDATE blocks SET votes = ? WHERE {BLOCK}", (new, *where))
+            if not changed:
+                raise InapplicableError("the same votes")
+            _fit_bitmaps(db, blocks[0][0])
+            reissue(db)
 
     return make
+
+
+def _exchanged(one: tuple[int, int, int], two: tuple[int, int, int]) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with opened(path) as db:
+            query = f"SELECT votes, hits FROM blocks WHERE {BLOCK}"
+            first, second = (db.execute(query, where).fetchone() for where in (one, two))
+            for where, held in ((one, second), (two, first)):
+                db.execute(f"UPDATE blocks SET votes = ?, hits = ? WHERE {BLOCK}", (*held, *where))
+            for place in {one[0], two[0]}:
+                _fit_bitmaps(db, place)
+            reissue(db)
+
+    return make
+
+
+def _fit_bitmaps(db: sqlite3.Connection, place: int) -> None:
+    for where in db.execute("SELECT place, purpose, first FROM blocks WHERE place = ?", (place,)).fetchall():
+        _fit_bitmap(db, where, "votes")
 
 
 def _promises(path: Path, chance: random.Random) -> Iterator[Forgery]:
@@ -704,7 +761,7 @@ def _rewrite(name: str, column: str, old: str, new: str) -> Callable[[Path], Non
     return make
 
 
-def _layouts(path: Path, chance: random.Random) -> Iterator[Forgery]:
+def _layouts() -> Iterator[Forgery]:
     """The same rows in another file, other helper files, and a forged row that only the log has."""
     for statements in LAYOUTS:
         yield Forgery("layout", NAIVE, statements, _layout(statements))
@@ -721,7 +778,7 @@ def _layouts(path: Path, chance: random.Random) -> Iterator[Forgery]:
         "UPDATE images SET attempts = 1, error = 'x'", "UPDATE certificates SET seconds = 5.0", "CREATE TABLE more (x)",
     )  # fmt: skip
     for update in updates:
-        for damage in (None, 0, 8, 16, 24, 32, 40, -1):
+        for damage in (None, 0, 24, -1):
             yield Forgery("log", NAIVE, f"{update}, byte {damage} of the log changed", _logged(update, damage))
     for at, what in (
         (18, "version"),
@@ -826,9 +883,7 @@ def _environments(path: Path) -> Iterator[Forgery]:
 
 def forged_records(path: Path, chance: random.Random) -> Iterator[Forgery]:
     """All forgeries of a file of certificates, .jsonl or .json, in an order that the seed chooses."""
-    found = [*_record_fields(path, chance), *_lines(path)]
-    chance.shuffle(found)
-    return iter(found)
+    return mixed([*_record_fields(path, chance), *_lines(path)], chance)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:

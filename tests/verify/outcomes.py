@@ -22,52 +22,35 @@ from verify.forgeries import Forgery, InapplicableError, forged_records, forged_
 from verify.issuer import NONCE, brightness, given, issue, measured_run, motley, packed, small_run
 
 ALONE, NOTED, REPLAYED = "the file alone", "commitment, nonce", "model, data, replay"
-SAME, WEAKER, OPEN = "same conclusion", "claims less", "said to be unchecked"
+SAME, WEAKER, OPEN = "same conclusion", "claims no more", "said to be unchecked"
 #: Forgeries of the file, not of its rows.
 REARRANGED = ("layout", "files beside it", "log")
 FOUND = (ALONE, NOTED, REPLAYED)
 OUTCOMES = (*FOUND, SAME, WEAKER, OPEN)
 
-#: Why a forgery that is not found does no harm. Whatever is not here must be found.
+ABSTAINS = "a certificate less: no certificate, or an abstention, is a wrong answer"
+NOTHING = "about an image that claims nothing: it is open, failed or abstains"
+#: Why a forgery that is not found does no harm, by how its kind begins. Whatever is not here must be found.
 REASONS = {
     "a remark of the issuer: no statement rests on it": (
-        "run: begun", "findings.at", "findings.text", "findings.place", "findings.id", "row of findings gone",
-        "row of findings added", "findings.at exchanged", "findings.text exchanged", "findings.place exchanged",
-        "images.attempts", "images.error", "images.attempts exchanged", "images.error exchanged", "environments.text",
-        "environments.id", "row of environments added", "record: environment",
+        "run: begun", "findings", "row of findings", "images.attempts", "images.error", "environments",
+        "row of environments", "record: environment", "blocks.environment", "alone.environment",
+        "certificates.environment",
     ),
     "a time: no statement rests on it": (
-        "blocks.seconds", "alone.seconds", "certificates.seconds", "blocks.seconds exchanged",
-        "alone.seconds exchanged", "certificates.seconds exchanged", "record: seconds",
+        "blocks.seconds", "alone.seconds", "certificates.seconds", "record: seconds",
     ),
-    "who works on the run: no content": (
-        *(f"owners.{name}" for name in ("id", "machine", "boot", "pid", "started", "beat")), "claims.place",
-        "claims.owner", "row of owners gone", "row of owners added", "row of claims gone", "row of claims added",
-    ),
+    "who works on the run: no content": ("owners", "claims", "row of owners", "row of claims"),
     "the same rows in another file, or bytes that SQLite does not read": ("layout", "files beside it"),
-    "a log that SQLite does not take, or one that changes remarks only": ("log",),
+    "a log that SQLite does not take, or one that changes remarks": ("log",),
     "the same bits, packed otherwise": ("blocks.hits", "alone.kept"),
-    "an image without a certificate, failed or open: a wrong answer either way": (
-        "images.state", "images.state exchanged",
-    ),
-    "votes of an image without a certificate, or of an abstention, which claims nothing": (
-        "block's votes", "blocks.votes", "blocks exchanged", "blocks.hits", "blocks.votes exchanged",
-        "blocks.hits exchanged", "row of blocks gone", "row of blocks added", "alone.kept", "alone.kept exchanged",
-        "row of alone gone", "row of alone added", "certificates.selection", "certificates.estimation",
-        "certificates.p_lower", "certificates.p_upper", "certificates.lost",
-    ),
     "a smaller claim than the votes allow: sound, and said to be unusual": (
         "certificates.p_lower", "certificates.p_upper", "certificates.radius", "smaller radius", "record: radius",
-        "record: p_lower", "record: p_upper", "record: radius.hex", "record: p_lower.hex", "record: p_upper.hex",
-    ),
-    "a certificate is left out, or an abstention: a wrong answer": (
-        "certificate left out", "lines of the file", "block's votes", "blocks.votes", "blocks.hits", "blocks exchanged",
-        "images.state", "row of certificates gone",
+        "record: p_lower", "record: p_upper",
     ),
     "the same votes in blocks of another size": ("run: block",),
-    "the same votes, without their bitmaps: a note says what a replay then cannot tell": ("run: votes",),
-    "a class more, for which nobody votes": ("blocks.votes",),
-    "the same certificates in another order, or the same text written otherwise": ("lines of the file",),
+    "the same votes without their bitmaps: a note says what a replay cannot tell then": ("run: votes",),
+    "the same certificates in another order, or with other spaces": ("lines of the file",),
 }  # fmt: skip
 #: In certificates as JSON nothing can tell these; the check of this name is listed as not made.
 UNCHECKED = {
@@ -210,6 +193,12 @@ def _claims(path: Path) -> dict[int, tuple[Any, ...]]:
 BOUNDS = ("radius", "p_lower", "p_upper")
 
 
+def _claiming(path: Path) -> set[int]:
+    """The places of images whose certificate has a label."""
+    with closing(Database.snapshot(path)) as db:
+        return {place for (place,) in db.rows("SELECT place FROM certificates WHERE label IS NOT NULL")}
+
+
 def weaker(claims: dict[int, tuple[Any, ...]], than: dict[int, tuple[Any, ...]]) -> bool:
     """Whether nothing is claimed that was not claimed before. (An abstention claims nothing.)"""
     for number, (label, truth, radius, p_lower, p_upper) in claims.items():
@@ -245,6 +234,8 @@ class Judge:
         self.before = {level: self._audit(self.honest.path, level) for level in self.levels}
         for level, seen in self.before.items():
             assert not seen.found, (level, seen.result)
+        self.honestly = self.before[ALONE]
+        self.claiming = set() if self.honest.records else _claiming(self.honest.path)
         self.victim = self.folder / f"victim{self.honest.path.suffix}"
 
     @property
@@ -284,9 +275,9 @@ class Judge:
                 self._by_content(seen[level])
         last = self.levels[-1]
         if seen[last].conclusion == self.before[last].conclusion:
-            return SAME, self._reason(forgery, SAME)
+            return SAME, self._reason(forgery, seen[last])
         if weaker(seen[last].claims, self.before[last].claims):
-            return WEAKER, self._reason(forgery, WEAKER)
+            return WEAKER, self._reason(forgery, seen[last])
         if self.honest.records:
             return OPEN, self._unchecked(forgery, seen[ALONE])
         raise HoleError("not found, and concluded otherwise")
@@ -298,15 +289,17 @@ class Judge:
             if not again.found:
                 raise HoleError("the content is another one, and its hash passed")
 
-    def _reason(self, forgery: Forgery, outcome: str) -> str:
-        """The first reason that names this kind. An abstention claims nothing before it claims less."""
-        kinds = (forgery.kind, ".".join(forgery.kind.split(".")[:1]))
-        found = [text for text, names in REASONS.items() if any(kind in names for kind in kinds)]
-        less = [text for text in found if text.startswith(("a smaller", "a certificate is left out"))]
-        some = (less if outcome == WEAKER else [text for text in found if text not in less]) or found
-        if not some:
-            raise HoleError(f"{outcome}, and no reason is written down")
-        return some[0]
+    def _reason(self, forgery: Forgery, seen: Seen) -> str:
+        """Why it does no harm; a HoleError if no reason is written down for its kind."""
+        labels, before = (sum(claim[0] is not None for claim in each.claims.values()) for each in (seen, self.honestly))
+        if labels < before:
+            return ABSTAINS
+        if forgery.places and self.claiming.isdisjoint(forgery.places):
+            return NOTHING
+        for text, begins in REASONS.items():
+            if forgery.kind.startswith(begins):
+                return text
+        raise HoleError("not found, and no reason is written down")
 
     def _unchecked(self, forgery: Forgery, seen: Seen) -> str:
         assert seen.result is not None
@@ -353,39 +346,12 @@ def judged(
                 made += 1
                 continue
             made += 1
-            group = group_of(forgery.kind)
             if outcome == NOTED and not each.records and each.scores is brightness:
                 table.unnoted[judge.found_without_notes()] += 1
-            table.outcomes[group][outcome] += 1
+            table.outcomes[forgery.group][outcome] += 1
             table.levels[forgery.level] += 1
             if reason:
                 table.reasons[outcome, reason] += 1
                 table.kinds[outcome, reason].add(forgery.kind)
         tick(f"{each.name}: {made}")
     return table
-
-
-def group_of(kind: str) -> str:
-    """Kinds by what they are about, for a table that fits on a page."""
-    if kind.startswith("record: "):
-        field = kind.removeprefix("record: ").split(".")[0]
-        return "JSON: promise" if field == "promise" else "JSON: other fields"
-    if kind == "lines of the file":
-        return "JSON: lines of the file"
-    if kind.startswith("promise"):
-        return "promise: lines and values"
-    if (
-        kind.startswith("run: ")
-        or kind.startswith("run.")
-        or kind.endswith(" of run gone")
-        or kind.endswith(" of run added")
-    ):
-        return "run: seed, nonce, block, …"
-    if kind in ("tables", "log"):
-        return {"tables": "tables, columns, indexes, views", "log": "log (WAL)"}[kind]
-    if kind in ("layout", "files beside it"):
-        return "layout, files beside it"
-    for table in ("images", "certificates", "alone", "environments", "findings", "owners", "claims"):
-        if table in kind or table[:-1] in kind.split():
-            return {"owners": "owners, claims", "claims": "owners, claims"}.get(table, table)
-    return "certificates" if kind in ("certificate left out", "smaller radius") else "blocks"
