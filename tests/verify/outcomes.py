@@ -4,7 +4,7 @@ import dataclasses
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from io import StringIO
@@ -76,33 +76,34 @@ class Honest:
         return (forged_records if self.records else forged_runs)(self.path, chance)
 
 
-def honest_files(folder: Path) -> list[Honest]:
-    """Small runs with every noise, bound and way to keep votes, and certificates of them as JSON."""
-    runs = [
-        Honest("fresh", issue(folder / "fresh.db", small_run([0, 2, 3], n=200))),
-        Honest("shared, Hoeffding", issue(folder / "shared.db", small_run([1, 3, 7], "shared", "hoeffding", n=200))),
-        Honest(
-            "batchwise, runner-up", issue(folder / "batchwise.db", small_run([6, 2], "batchwise", "runner-up", n=200))
-        ),
-        Honest("without bitmaps", issue(folder / "sums.db", small_run([0, 2], n=200), votes=False)),
-        Honest("motley", motley(folder / "motley.db")),
-        Honest("measured", issue(folder / "measured.db", measured_run([0, 3, 7])), crowds.brightness),
-        Honest(
-            "measured, shared",
-            issue(folder / "both.db", measured_run([7, 0], again=40, noise="shared")),
-            crowds.brightness,
-        ),
-    ]
-    for each in runs:
-        packed(each.path)
-    return runs + [_records(each, folder) for each in runs if each.name != "without bitmaps"]
+#: Small runs with every noise, bound and way to keep votes.
+RUNS: dict[str, Callable[[Path], object]] = {
+    "fresh": lambda path: issue(path, small_run([0, 2, 3], n=200)),
+    "shared": lambda path: issue(path, small_run([1, 3, 7], "shared", "hoeffding", n=200)),
+    "batchwise": lambda path: issue(path, small_run([6, 2], "batchwise", "runner-up", n=200)),
+    "sums": lambda path: issue(path, small_run([0, 2], n=200), votes=False),
+    "motley": motley,
+    "measured": lambda path: issue(path, measured_run([0, 3, 7])),
+    "measured shared": lambda path: issue(path, measured_run([7, 0], again=40, noise="shared")),
+}
+
+
+def honest_files(folder: Path, names: Collection[str] = RUNS.keys()) -> list[Honest]:
+    """Such runs, and their certificates as JSON."""
+    found = []
+    for name in names:
+        path = folder / f"{name}.db"
+        RUNS[name](path)
+        run = Honest(name, packed(path), crowds.brightness if "measured" in name else brightness)
+        found += [run, _records(run, folder)]
+    return found
 
 
 def _records(run: Honest, folder: Path) -> Honest:
     """The certificates of a run; of some only the first, as .json."""
     with Store.read(run.path) as store:
         lines = list(store.lines())
-    one = run.path.stem in ("shared", "batchwise", "both")
+    one = run.name in ("shared", "batchwise", "measured shared")
     path = folder / f"{run.path.stem}.{'json' if one else 'jsonl'}"
     path.write_text("".join(f"{line}\n" for line in lines[: 1 if one else None]), encoding="utf-8")
     return Honest(f"{run.name}, as {path.suffix}", path)
@@ -321,15 +322,30 @@ class Table:
     unnoted: Counter[bool] = field(default_factory=Counter)
     """Of the forgeries that notes find: whether a replay without notes finds them."""
 
+    def add(self, other: "Table") -> None:
+        for group, counts in other.outcomes.items():
+            self.outcomes[group] += counts
+        for what, kinds in other.kinds.items():
+            self.kinds[what] |= kinds
+        self.reasons += other.reasons
+        self.levels += other.levels
+        self.unnoted += other.unnoted
+        self.holes += other.holes
+
     @property
     def total(self) -> int:
         return sum(counts.total() for counts in self.outcomes.values()) + len(self.holes)
 
 
 def judged(
-    honest: list[Honest], folder: Path, most: int, seed: int, tick: Callable[[str], None] = lambda _: None
+    honest: list[Honest],
+    folder: Path,
+    most: int,
+    seed: int,
+    tick: Callable[[str], None] = lambda _: None,
+    only: str = "",
 ) -> Table:
-    """Forgeries of all files in turn, `most` of each at most. Which ones follows from the seed."""
+    """Forgeries of all files in turn, `most` of each at most, of all groups or of one. The seed says which ones."""
     table = Table()
     folder.mkdir()
     for each in honest:
@@ -337,6 +353,8 @@ def judged(
         for forgery in each.forgeries(random.Random(seed)):
             if made == most:
                 break
+            if only not in ("", forgery.group):
+                continue
             try:
                 outcome, reason = judge(forgery)
             except InapplicableError:
