@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,11 +14,14 @@ from .certify import Counts, Measurement, Verdict, verdict
 from .exact import rational
 from .grid import IMAGES
 from .models.protocol import KINDS, is_promised, rows_again
+from .noise import SHARED_STREAM
 from .promise import SPEC, Promise
 from .settings import promised_settings
 
 FORMAT = "soundsmooth certificate 1"
 HEXADECIMAL = re.compile("[0-9a-f]{64}")
+#: Halves of characters, which JSON can spell and UTF-8 cannot.
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -186,8 +190,12 @@ class Certificate:
             raise ValueError("the certificate's index, labels and counts must be integers from 0 on")
         if not HEXADECIMAL.fullmatch(self.seed) or not (self.nonce == "" or HEXADECIMAL.fullmatch(self.nonce)):
             raise ValueError("the certificate's seed and nonce must be 32 bytes in hexadecimal, or no nonce")
-        if not math.isfinite(self.seconds):
-            raise ValueError("the certificate's time is not a number")
+        if self.index >= SHARED_STREAM:
+            raise ValueError("the certificate's index is the number of no image")
+        if not is_environment(self.environment):
+            raise ValueError("the certificate's environment is not made of names and texts")
+        if not is_time(self.seconds):
+            raise ValueError("the certificate's time is no number of seconds")
         known = promised["spec"] == SPEC and is_promised(promised["independence"])
         if not known or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
@@ -267,6 +275,18 @@ def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(said) != len(pairs):
         raise ValueError("it says something twice: an object has two entries of the same name")
     return said
+
+
+def is_time(seconds: object) -> bool:
+    """Whether it is a number of seconds: from 0 on, within the range of doubles. (True is none, though it equals 1.)"""
+    return type(seconds) in (int, float) and 0 <= seconds <= sys.float_info.max  # type: ignore[operator]
+
+
+def is_environment(found: object) -> bool:
+    """Whether it names software and machine: texts under names, which can be written down in UTF-8."""
+    if not isinstance(found, Mapping):
+        return False
+    return all(isinstance(text, str) and not SURROGATE.search(text) for text in (*found, *found.values()))
 
 
 def checksum(record: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,22 @@ import pytest
 import typer
 
 import soundsmooth as ss
+from soundsmooth.audit import Confirmed
 from soundsmooth.certificate import checksum
 from soundsmooth.cli.options import Choices
-from soundsmooth.cli.verify import DIFFERS, REFUTED, meaning, run_verify
+from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
-from soundsmooth.verify import Given, Verification, verify
+from soundsmooth.runs.store import Store
+from soundsmooth.verify import Conclusion, Given, Replay, Statement, Verification, verify
+from soundsmooth.verify.images import Claimed
 from soundsmooth.verify.promised import check_promise
+from soundsmooth.verify.verification import _add_replay
+from verify.forgeries import opened, reissue
 from verify.issuer import brightness, data, forge, given, issue, small_run
 
 QUARTER = range(5)
+REFUTED, DIFFERS = Conclusion.REFUTED.code, Conclusion.UNCONFIRMED.code
 TORCH = (
     "autocast=False compile=none cudnn.benchmark=False cudnn.deterministic=False cudnn.tf32=True deterministic=False "
     "layout=contiguous matmul=highest reduced.bf16=True reduced.fp16=True runs=module threads=1"
@@ -97,6 +105,7 @@ ONNX = "optimization=all provider=CPUExecutionProvider threads=1"
         ("onnx", f"{ONNX} ", "plain text"),
         ("torch", TORCH.replace("highest", "v7"), "does not know: 'matmul=v7'"),
         ("torch", TORCH.replace("cudnn.tf32=True ", ""), "cudnn.tf32 missing"),
+        ("onnx", ONNX.replace("threads=1", "threads=x"), "threads is no positive whole number"),
         ("callable", ONNX, "does not know: 'optimization=all'"),
     ],
 )
@@ -130,7 +139,7 @@ def test_the_flags_of_today_s_models_are_known() -> None:
     check_promise(promised(model_kind="torch", flags=flags))
 
 
-@pytest.mark.parametrize(("name", "value"), [("independence", "certain"), ("precision", "float7")])
+@pytest.mark.parametrize(("name", "value"), [("independence", "certain"), ("precision", "float7"), ("device", "v7")])
 def test_words_that_nobody_knows(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"the promised {name} is none "):
         check_promise(promised(**{name: value}))
@@ -208,6 +217,49 @@ def test_a_partial_replay_is_no_full_one(whole: bytes, tmp_path: Path, say: Said
     assert say(verify(path))["code"] == 0
 
 
+# --- code, JSON and prose come from one place ----------------------------------------------------------------
+
+
+def replayed(drawn: int, differ: int, failed: int, radius: float) -> Replay:
+    """What a replay of one certificate with radius 0.5 may have come to."""
+    half = Confirmed(0.9, radius, Fraction(1, 1000))
+    statement = Statement(Claimed(0, 0, 1, 1, 0.5, 0.9), drawn, differ, failed, True, half, half, None, False)
+    return Replay(20, drawn, Fraction(1, 1000), 20 - drawn, 0, differ, failed, None, True, (statement,), (radius,))
+
+
+REPLAYS = [None, *(replayed(*each) for each in product((5, 20), (0, 2), (0, 1), (0.5, 0.25)))]
+
+
+@pytest.mark.parametrize("findings", [0, 1])
+@pytest.mark.parametrize("replay", REPLAYS)
+def test_code_json_and_prose_agree_in_every_case(replay: Replay | None, findings: int, say: Said) -> None:
+    """Whatever is found: `said` compares them. Also for what no audit comes to, such as a failure without a finding."""
+    result = Verification("run.db", True, promise=small_run().promise)
+    result.findings.add_all(["something"] * findings)
+    _add_replay(result, replay)
+    report = say(result)
+    assert report["exit code"] == report["code"] == result.conclusion.code
+    assert report["conclusion"] == result.conclusion.value
+    clean = replay is None or not (replay.differ or (replay.whole and (replay.failed or replay.smaller)))
+    assert (report["code"] == 0) == (clean and not findings)
+
+
+def test_every_code_has_one_meaning(say: Said) -> None:
+    results = [Verification("run.db", True, promise=small_run().promise, replay=replay) for replay in REPLAYS]
+    assert {result.conclusion for result in results} == set(Conclusion) - {Conclusion.REFUTED}
+    assert {each.code for each in Conclusion} == {0, 1, 3}
+
+
+def test_a_text_that_no_screen_holds(whole: bytes, tmp_path: Path, say: Said) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE run SET value = ? WHERE name = 'commitment'", ("x" * 1_000_000,))
+    report = say(verify(path))
+    assert report["code"] == REFUTED
+    assert len(report["prose"]) < 50_000
+
+
 # --- what the run leaves out ---------------------------------------------------------------------------------
 
 
@@ -269,6 +321,79 @@ def test_seconds_of_a_run_are_times(table: str, seconds: float, whole: bytes, tm
         db.execute(f"UPDATE {table} SET seconds = ? WHERE place = 1", (seconds,))
     said = verify(path).findings.texts
     assert any("malformed" in text or "no number of seconds" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    "environment", [None, [], {"a": 1}, {"a": math.nan}, {"a": True}, {"a": ["b"]}, {"a": "\ud800"}]
+)
+def test_an_environment_is_made_of_texts(environment: object, record: dict[str, Any], tmp_path: Path) -> None:
+    path, changed = tmp_path / "one.json", {**record, "environment": environment}
+    text = json.dumps({**changed, "checksum": checksum(changed)})
+    path.write_text(text)
+    assert verify(path).refuted
+    with pytest.raises(ValueError, match=r"environment|not a soundsmooth certificate"):
+        ss.Certificate.from_json(text)
+
+
+@pytest.mark.parametrize("name", ["index", "label", "truth", "seconds"])
+@pytest.mark.parametrize("value", [True, math.nan, math.inf, -1, 10**400, [1], "1"])
+def test_numbers_are_numbers_wherever_a_certificate_is_read(
+    name: str, value: object, record: dict[str, Any], tmp_path: Path
+) -> None:
+    path, changed = tmp_path / "one.json", {**record, name: value}
+    text = json.dumps({**changed, "checksum": checksum(changed)})
+    path.write_text(text)
+    unknowable = name == "truth" and value == 10**400  # a label that no class has: the answer is wrong
+    assert verify(path).refuted != unknowable
+    if not unknowable:
+        with pytest.raises(ValueError, match="certificate"):
+            ss.Certificate.from_json(text)
+
+
+def test_counts_are_numbers_wherever_a_certificate_is_read(record: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    for counts in ({"classes": [True, 199, 0], "nobody": 0}, {"classes": [200.0, 0, 0], "nobody": 0}):
+        changed = {**record, "estimation": counts}
+        text = json.dumps({**changed, "checksum": checksum(changed)})
+        path.write_text(text)
+        assert verify(path).refuted
+        with pytest.raises(ValueError, match="must be integers"):
+            ss.Certificate.from_json(text)
+
+
+def test_certificates_alone_do_not_tell_whose_labels_these_are(record: dict[str, Any], tmp_path: Path) -> None:
+    """A forged true label changes the accuracy, and no certificate can tell: so that is said."""
+    path, changed = tmp_path / "one.json", {**record, "truth": 1}
+    path.write_text(json.dumps({**changed, "checksum": checksum(changed)}))
+    assert any(text.startswith("data: not compared") for text in verify(path).unchecked)
+
+
+def test_times_of_a_run_are_times_for_who_exports_it(whole: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(whole)
+    with opened(path) as db:
+        db.execute("UPDATE certificates SET seconds = 9e999 WHERE place = 1")
+        reissue(db, fixed=True)
+    with Store.read(path) as store, pytest.raises(ValueError, match="the time of image 1 is no number of seconds"):
+        list(store.lines())
+
+
+def test_more_classes_than_memory_holds(whole: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(whole)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE certificates SET selection = replace(selection, '\"classes\":3', '\"classes\":9000000000')")
+    with Store.read(path) as store, pytest.raises(ValueError, match="so many classes no model has"):
+        list(store.lines())
+
+
+def test_a_promised_batch_that_memory_does_not_hold() -> None:
+    """Size and shape are the issuer's word: nothing is allocated before they are looked at."""
+    from soundsmooth import embedded
+
+    model = OnnxModel(next(iter(embedded.MODELS.values())), threads=1)
+    with pytest.raises(ValueError, match="a batch of 1000000000 inputs"):
+        model.prepare((1, 28, 28), 1_000_000_000)
 
 
 # --- runs that were committed --------------------------------------------------------------------------------

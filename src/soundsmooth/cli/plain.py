@@ -2,6 +2,8 @@
 
 from rich.console import Console
 
+MOST_SHOWN = 5000
+
 
 def say(console: Console, text: str) -> None:
     """A line as it is: nothing in it is markup, a number to be coloured, or a command to the terminal."""
@@ -16,6 +18,9 @@ def line(console: Console, text: str, markup: bool = True) -> None:
 def shown(text: str) -> str:
     """A text that comes from a file or a model, on one line; control characters are spelled out and not obeyed.
 
-    (They could clear the screen, hide what follows, or write another verdict there.)
+    (They could clear the screen, hide what follows, or write another verdict there.) Of a text that no screen holds the
+    end is left out.
     """
+    more = len(text) - MOST_SHOWN
+    text = text if more <= 0 else f"{text[:MOST_SHOWN]}… ({more} more characters)"
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

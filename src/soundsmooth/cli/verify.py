@@ -22,15 +22,12 @@ from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
 from ..runs.engine import Smoothing
-from ..verify import Given, Noted, Replay, Verification, verify
+from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
 from .plain import line, say, shown
 from .shared import progress_bar
 
-REFUTED = 1
-#: Nothing is refuted, but votes differ, on another machine than was promised. (2 is for what cannot be read.)
-DIFFERS = 3
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.
 SHOWN = 8
@@ -59,8 +56,8 @@ def run_verify(
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
         show(Console(), result)
-    if result.refuted or result.differs:
-        raise typer.Exit(REFUTED if result.refuted else DIFFERS)
+    if result.conclusion.code:
+        raise typer.Exit(result.conclusion.code)
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -213,7 +210,7 @@ def meaning(result: Verification) -> str:
     if result.refuted:
         return "REFUSED: something does not fit. No certificate of this file should be relied on as it is."
     key = _key(result.key_bound)
-    if result.replay is None:
+    if result.replay is None or result.conclusion is Conclusion.CONSISTENT:
         return (
             "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
             f"holds at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
@@ -222,7 +219,7 @@ def meaning(result: Verification) -> str:
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
         trust = " The model is Python code: assumed honest, and not bound by its digest."
-    return f"{_replay_meaning(result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
+    return f"{_replay_meaning(result.conclusion, result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
 
 
 def _independence(result: Verification) -> str:
@@ -245,15 +242,15 @@ def _unit(result: Verification) -> str:
     return " Radii are not in the unit of images with values in [0, 1]: see unit, above." if unusual else ""
 
 
-def _replay_meaning(found: Replay) -> str:
+def _replay_meaning(conclusion: Conclusion, found: Replay) -> str:
     count = len(found.statements)
-    if found.whole and (found.differ or found.smaller):
+    if conclusion is Conclusion.UNCONFIRMED and found.whole:
         return (
             f"NOT CONFIRMED: every certificate with a label was voted again, whole, and at least {found.differ} votes "
             f"differ, which another machine explains, and a forgery too; {found.smaller} of {count} have a smaller "
             "radius on this machine than was claimed. What counts is (i)."
         )
-    if found.full:
+    if conclusion is Conclusion.FULL:
         return f"FULL VERIFICATION: all {count} certificates with a label were voted again, whole, and confirmed."
     together = "For the set this draw is too small to prove anything."
     if found.escaped < count:
@@ -262,7 +259,7 @@ def _replay_meaning(found: Replay) -> str:
             f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
         )
     found_wrong = "Nothing wrong was found."
-    if found.differ:
+    if conclusion is Conclusion.UNCONFIRMED:
         found_wrong = "NOT CONFIRMED: votes differ, which another machine explains, and a forgery too."
     return (
         f"{found_wrong} What counts for one certificate is (i). {together} Only --replay all verifies "

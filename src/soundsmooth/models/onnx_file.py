@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..grid import Floats
-from ..machine import Place, cores
+from ..machine import Place, check_memory, cores
 from ..plain_files import read_plain
 from .independence import Report
 from .independence.onnx_graph import draws_at_random
@@ -106,6 +106,9 @@ class OnnxModel:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
     def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+        """A ValueError if there is no memory for such a batch: its size and shape may be somebody's word."""
+        what = f"a batch of {batch} inputs of shape {list(shape)}"
+        check_memory(batch * 4 * math.prod(shape), what, "are inputs of the model so large?")
         return proved_session(self._graph.content, self._runtime, self._best, shape, batch)
 
     def changes(self) -> Callable[[], bool]:

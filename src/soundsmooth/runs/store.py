@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..certificate import Certificate
+from ..certificate import Certificate, is_environment, is_time
 from ..certify import Counts, Measurement
 from ..models import NOBODY
 from ..models.protocol import rows_again
@@ -99,6 +99,8 @@ CREATE TABLE findings (
 SAID = ("run", "images", "certificates", "environments", "findings")
 ALL = (*SAID, "blocks", "alone", "owners", "claims")
 LARGEST = (1 << 63) - 1
+#: A short text can name more classes than memory holds.
+MOST_CLASSES = 1_000_000
 
 
 class State(IntEnum):
@@ -458,6 +460,8 @@ class Store:
                 environment=environments.get(environment, {}),
                 measured=None if lost is None or again is None else Measurement(again, lost),
             )
+            if not is_time(certificate.seconds):
+                raise self._damaged(f"the time of image {numbers[0]} is no number of seconds")
             line = _line(certificate)
             if _digest(line) != digest:
                 raise self._damaged(f"image {numbers[0]} does not fit its digest")
@@ -475,9 +479,9 @@ class Store:
             found = json.loads(text)
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        if not is_environment(found):
             raise self._damaged(f"this says nothing of software and machine: {text[:80]!r}")
-        return found
+        return found  # type: ignore[no-any-return]
 
     def mixed(self, place: int) -> bool:
         """Whether blocks or rows of an image were voted under different versions of software, or on different machines.
@@ -585,6 +589,8 @@ def _counts(text: str) -> Counts:
         held: dict[str, Any] = json.loads(text)
         votes = {int(label): count for label, count in held["votes"].items()}
         nobody = votes.pop(NOBODY, 0)
+        if held["classes"] > MOST_CLASSES:
+            raise ValueError("so many classes no model has")
         classes = [0] * held["classes"]
         for label, count in votes.items():
             if label < 0:

@@ -4,10 +4,11 @@ from .content import content_hash
 from .findings import Check, Findings
 from .key import Noted
 from .replay import Replay, Statement
-from .verification import Given, Verification, verify
+from .verification import Conclusion, Given, Verification, verify
 
 __all__ = [
     "Check",
+    "Conclusion",
     "Findings",
     "Given",
     "Noted",

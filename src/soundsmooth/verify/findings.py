@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import isfinite
 
 #: So many findings are kept in words; all are counted.
 KEPT = 100
@@ -39,8 +38,3 @@ class Findings:
 
     def __bool__(self) -> bool:
         return self.count > 0
-
-
-def is_time(seconds: object) -> bool:
-    """Whether it is a number of seconds: finite, and from 0 on."""
-    return type(seconds) in (int, float) and isfinite(seconds) and seconds >= 0  # type: ignore[arg-type, operator]

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from ..promise import Promise, Secret, is_digest
 from ..runs.blocks import VoteBlock, vote_blocks
-from ..runs.damage import check_schema
+from ..runs.damage import check_kinds, check_schema
 from ..runs.database import Database
 from ..runs.store import SCHEMA, Terms
 from .promised import check_promise, whole
 
 NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
+#: Tables of remarks, in which no row is looked at but for its kinds of values.
+REMARKS = ("environments", "findings")
 #: An image with more blocks would be a run that nobody can store.
 MOST_BLOCKS = 1_000_000
 
@@ -32,6 +34,7 @@ def opened(path: Path) -> Iterator[Database]:
         fault = db.one("PRAGMA integrity_check(1)")
         if fault != "ok":
             raise ValueError(f"{str(path)!r} is damaged: {' '.join(str(fault).split())}")
+        check_kinds(db, SCHEMA, REMARKS)
         yield db
     finally:
         db.close()
@@ -53,7 +56,10 @@ def head(db: Database) -> Head:
     Guarantee: a block consists of whole promised batches. So which copies vote together follows from the promise, and
     the size of a block, which is not promised, changes no vote.
     """
-    held = dict(db.rows("SELECT name, value FROM run"))
+    rows = list(db.rows("SELECT name, value FROM run"))
+    held = dict(rows)
+    if len(held) != len(rows):
+        raise ValueError("the run says something twice")
     missing = [name for name in NAMES if not isinstance(held.get(name), str)]
     if missing:
         raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")

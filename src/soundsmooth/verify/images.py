@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..audit import check_record
-from ..certificate import Certificate, read_json
+from ..certificate import Certificate, is_environment, is_time, read_json
 from ..certify import Counts, Measurement
 from ..models import NOBODY
 from ..models.protocol import rows_again
@@ -18,13 +18,12 @@ from ..noise import SHARED_STREAM, Purpose
 from ..runs.blocks import VoteBlock, hits_of
 from ..runs.database import Database
 from ..runs.measured import drawn_rows, rows_by_block
-from ..runs.store import State
-from .findings import Findings, is_time
+from ..runs.store import MOST_CLASSES, State
+from .findings import Findings
 from .held import Head
 from .tally import Tally
 
 Row = tuple[Any, ...]
-MOST_CLASSES = 1_000_000
 #: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
 MOST_COUNTS = 1 << 27
 NONE = type(None)
@@ -118,7 +117,7 @@ def _environments(db: Database, findings: Findings) -> dict[int, dict[str, str]]
         except (ValueError, TypeError, RecursionError):
             findings.add(f"environment {id} is not JSON")
             continue
-        if not isinstance(found[id], dict) or not all(isinstance(value, str) for value in found[id].values()):
+        if not is_environment(found[id]):
             findings.add(f"environment {id} is not made of names and texts")
             del found[id]
     return found
@@ -132,8 +131,8 @@ class _Clerk:
 
     def image(self, place: int, rows: Sequence[tuple[int, int, Row]]) -> None:
         images, certificates, blocks, alone, _ = ([row for _, table, row in rows if table == i] for i in range(5))
-        if not images or place != len(self.found.numbers):
-            self.found.findings.add(f"something is stored for place {place}, where there is no image")
+        if len(images) != 1 or place != len(self.found.numbers):
+            self.found.findings.add(f"something is stored for place {place}, where there is no image, or more than one")
             return
         if not _fits(images[0], IMAGE):
             self._say(place, "its row is malformed")

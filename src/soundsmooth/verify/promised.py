@@ -60,7 +60,7 @@ def check_promise(promise: Promise) -> None:
         raise ValueError(f"the promise cannot be kept: {error}") from None
 
 
-#: What a promise's flags may say of each kind of model (docs/noise.md, 2.4). None: any text.
+#: What a promise's flags may say of each kind of model (docs/noise.md, 2.4). None: a positive whole number.
 BOOLEAN = ("True", "False")
 FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
     "onnx": {
@@ -80,18 +80,22 @@ FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
     },
     "callable": {},
 }
+#: Where such models run. For torch any text: it has the name of the GPU.
+DEVICES = {"onnx": tuple(PROVIDERS), "callable": ("cpu",)}
 #: These may be missing: older promises do not have them, or only some models do.
 OPTIONAL = ("isolated", "compile", "runs")
 
 
 def check_words(values: Mapping[str, str]) -> None:
-    """A ValueError for a precision or flags that no version of this program promises.
+    """A ValueError for a precision, a device or flags that no version of this program promises.
 
     Guarantee: if it returns, the flags are those of the kind of model, each once and with a value that it can have. So
     an issuer has no words of his own with which every machine is another one, and every difference excused.
     """
     if values["precision"] not in PRECISIONS.values():
         raise ValueError(f"the promised precision is none that this version knows: {values['precision']!r:.80}")
+    if values["device"] not in DEVICES.get(values["model kind"], (values["device"],)):
+        raise ValueError(f"the promised device is none that this version knows: {values['device']!r:.80}")
     _check_flags(FLAGS.get(values["model kind"], {}), values["flags"])
 
 
@@ -100,7 +104,9 @@ def _check_flags(known: Mapping[str, tuple[str, ...] | None], text: str) -> None
     for word in [] if text == "none" else text.split(" "):
         name, _, value = word.partition("=")
         allowed = known.get(name, ())
-        if allowed is not None and value not in allowed:
+        if allowed is None:
+            whole(value, name)
+        elif value not in allowed:
             raise ValueError(f"the promise has a flag that this version does not know: {word!r:.80}")
         names.append(name)
     missing = [name for name in known if name not in (*names, *OPTIONAL)]

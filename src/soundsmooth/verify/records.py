@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..audit import check_record
-from ..certificate import FORMAT, Certificate, checksum, read_json
+from ..certificate import FORMAT, Certificate, checksum, is_environment, is_time, read_json
+from ..noise import SHARED_STREAM
 from ..plain_files import plain_file
 from ..promise import Promise, is_digest
-from .findings import Check, Findings, is_time
+from .findings import Check, Findings
 from .key import Noted, key_checks
 from .promised import check_promise, unit_check
 from .tally import Tally
@@ -54,6 +55,10 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         whole = (record["index"], *(number for number in (record["label"], record["truth"]) if number is not None))
         if any(type(number) is not int or number < 0 for number in whole):
             yield "the record's index and labels are not whole numbers from 0 on"
+        elif record["index"] >= SHARED_STREAM:
+            yield "the record's index is the number of no image"
+        if not is_environment(record["environment"]):
+            yield "the record's environment is not made of names and texts"
         if not is_time(record["seconds"]):
             yield "the record's time is no number of seconds"
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,26 @@ RECORDS = (".json", ".jsonl")
 TABLES = WRITERS.keys() - RECORDS
 
 
+class Conclusion(Enum):
+    """How an audit ends. Exit code, JSON and prose are made of it, and of nothing else: so they agree."""
+
+    REFUTED = "refuted"
+    """Something is wrong."""
+    UNCONFIRMED = "not confirmed"
+    """Nothing is refuted, but what was voted again is not what is stored, on another machine than was promised."""
+    CONSISTENT = "consistent"
+    """Nothing wrong was found, and no vote was repeated."""
+    PARTLY = "partly replayed"
+    """Nothing wrong was found, and some blocks were voted again."""
+    FULL = "fully verified"
+    """Every block was voted again, no vote differs, every radius is confirmed, and nothing else is wrong."""
+
+    @property
+    def code(self) -> int:
+        """The command's exit code. (2 is for what cannot be read.)"""
+        return {Conclusion.REFUTED: 1, Conclusion.UNCONFIRMED: 3}.get(self, 0)
+
+
 @dataclass(frozen=True)
 class Given:
     """What the auditor has beside the file: the model, the data, and how much is to be voted again."""
@@ -73,18 +94,23 @@ class Verification:
     replay: Replay | None = None
 
     @property
+    def conclusion(self) -> Conclusion:
+        if self.findings:
+            return Conclusion.REFUTED
+        if self.replay is None:
+            return Conclusion.CONSISTENT
+        if self.replay.full:
+            return Conclusion.FULL
+        return Conclusion.UNCONFIRMED if self.replay.differ or self.replay.whole else Conclusion.PARTLY
+
+    @property
     def refuted(self) -> bool:
-        return bool(self.findings)
+        return self.conclusion is Conclusion.REFUTED
 
     @property
     def full(self) -> bool:
         """Every certificate with a label was voted again, whole; no vote differs, and nothing else is wrong."""
-        return self.replay is not None and self.replay.full and not self.refuted
-
-    @property
-    def differs(self) -> bool:
-        """Votes differ, but the machine is another one than promised: neither confirmed nor refuted by that."""
-        return self.replay is not None and self.replay.differ > 0 and not self.refuted
+        return self.conclusion is Conclusion.FULL
 
     @property
     def key_bound(self) -> bool:
@@ -114,6 +140,8 @@ class Verification:
         return {
             "format": "soundsmooth audit 1",
             "target": self.target,
+            "conclusion": self.conclusion.value,
+            "exit code": self.conclusion.code,
             "refuted": self.refuted,
             "full": self.full,
             "votes differ": self.replay is not None and self.replay.differ > 0,
@@ -171,6 +199,7 @@ def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
     result = Verification(str(path), False, read.promise, tally=read.tally, findings=read.findings)
     _add_arithmetic(result)
     result.check(*read.checks)
+    result.check(Check("data", None, "not compared: numbers and labels of the images are the issuer's word"))
     _add_replay(result, None)
     return result
 
@@ -309,5 +338,5 @@ def _add_replay(result: Verification, found: Replay | None) -> None:
     end = "; only --replay all verifies a certificate fully"
     if found.whole:
         end = ": a full verification" if result.full else ": not verified"
-    agreed = None if result.differs else not result.findings  # another machine's, or a forger's
+    agreed = None if result.conclusion is Conclusion.UNCONFIRMED else not result.findings  # or a forger's
     result.checks.append(Check("replay", agreed, f"{amount}, {differ}{end}"))
