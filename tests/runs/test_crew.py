@@ -27,6 +27,7 @@ from soundsmooth.runs.station import Kind, Station
 from soundsmooth.runs.store import Failure, Store
 from soundsmooth.runs.voter import Outcome
 from soundsmooth.settings import Settings, settings
+from soundsmooth.verify import verify
 
 COUNT = 4
 SECRET = secret("far away", "ab" * 32)
@@ -233,6 +234,7 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
     issued = elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()), mixed=True)
     assert {each.promise.values["device"] for each in issued} == {"mixed"}
     assert issued[-1].environment["mixed"] == "cpu, a Xeon processor, torch=1; cpu, an EPYC processor, torch=1"
+    assert not verify(tmp_path / "far.db").refuted
 
 
 def test_what_is_promised_as_checked_is_checked_there() -> None:

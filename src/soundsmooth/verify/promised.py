@@ -15,6 +15,7 @@ from ..models.protocol import rows_again
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
+from ..runs.station import MIXED
 from ..runs.store import Terms
 from ..settings import promised_settings
 from ..smoother import Smoother
@@ -80,8 +81,8 @@ FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
     },
     "callable": {},
 }
-#: Where such models run. For torch any text: it has the name of the GPU.
-DEVICES = {"onnx": tuple(PROVIDERS), "callable": ("cpu",)}
+#: Where such models run: in one kind of place, or in several. For torch any text: it has the name of the GPU.
+DEVICES = {"onnx": (*PROVIDERS, MIXED), "callable": ("cpu", MIXED)}
 #: These may be missing: older promises do not have them, or only some models do.
 OPTIONAL = ("isolated", "compile", "runs")
 
