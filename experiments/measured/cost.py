@@ -1,0 +1,74 @@
+"""What a row alone costs: seconds until the fresh process is ready, and milliseconds a row.
+
+    taskset -c 0,1 python experiments/measured/cost.py [--rows 300] [--rounds 5]
+
+Medians over rounds, with the smallest and the largest; kinds alternate. torch is left out where it is not installed.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import numpy as np
+
+from soundsmooth import embedded
+from soundsmooth.machine import cores
+from soundsmooth.models.alone import Alone
+from soundsmooth.models.load import model_of
+
+
+def brightness(batch: np.ndarray) -> np.ndarray:
+    mean = batch.reshape(len(batch), -1).mean(axis=1)
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+def kinds() -> Iterator[tuple[str, object, tuple[int, ...]]]:
+    yield "NumPy function", model_of(brightness), (1, 28, 28)
+    yield "embedded CNN, onnxruntime", model_of(embedded.model_for(1)), (1, 28, 28)
+    if find_spec("torch") is not None:
+        from torch import nn
+
+        layers = [
+            nn.Conv2d(3, 16, 3),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 3),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        ]
+        yield "small CNN, torch", model_of(nn.Sequential(*layers, nn.Linear(32, 10))), (3, 32, 32)
+
+
+def measured(recipe: bytes, shape: tuple[int, ...], rows: np.ndarray) -> tuple[float, float]:
+    """Seconds until it is ready, and seconds a row."""
+    start = time.perf_counter()
+    with Alone(recipe, shape) as alone:
+        alone.wait()
+        ready = time.perf_counter()
+        assert len(list(alone.votes(iter(rows)))) == len(rows)
+        return ready - start, (time.perf_counter() - ready) / len(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=5)
+    asked = parser.parse_args()
+    models = {name: (model.recipe(), shape) for name, model, shape in kinds()}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
+    for _ in range(asked.rounds):
+        for name, (recipe, shape) in models.items():
+            rows = np.random.default_rng().random((asked.rows, *shape), np.float32)
+            found[name].append(measured(recipe, shape, rows))
+    print(f"{cores()} cores, Python {sys.version.split()[0]}\n\n| model | ready after | a row |\n|---|---|---|")
+    for name, times in found.items():
+        ready, row = (statistics.median(each) for each in zip(*times, strict=True))
+        spread = sorted(1000 * each for _, each in times)
+        print(f"| {name} | {ready:.1f} s | {1000 * row:.1f} ms [{spread[0]:.1f}, {spread[-1]:.1f}] |")
+
+
+if __name__ == "__main__":
+    main()
