@@ -11,7 +11,8 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth.grid import IMAGES, Grid
-from soundsmooth.models.callables import CallableModel, code_digest
+from soundsmooth.models.callables import CallableModel
+from soundsmooth.models.digest import callable_digest
 from soundsmooth.noise import law
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.runs.engine import Smoothing, predict_input, promise_of, run_of
@@ -180,7 +181,7 @@ def test_promise_of_a_run_word_for_word() -> None:
         "soundsmooth promise v1",
         "spec: 1",
         "model kind: callable",
-        f"model: {code_digest(halves)}",
+        f"model: {callable_digest(halves).sha256}",
         f"inputs: {images.digest()}",
         "input count: 1",
         "input shape: 2 2",
@@ -195,7 +196,7 @@ def test_promise_of_a_run_word_for_word() -> None:
         "batch: 7",
         "precision: float32",
         "device: cpu",
-        "flags: none",
+        "flags: digest=2",
         "independence: checked",
         f"seed: {hashlib.sha256(bytes(32)).hexdigest()}",
     ]

@@ -13,7 +13,7 @@ from typing import Any
 from .certify import Counts, Measurement, Verdict, verdict
 from .exact import rational
 from .grid import IMAGES
-from .models.protocol import KINDS, is_promised, rows_again
+from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS, is_promised, rows_again
 from .noise import SHARED_STREAM
 from .promise import SPEC, Promise
 from .settings import promised_settings
@@ -87,12 +87,18 @@ class Certificate:
         if self.promise.values["model kind"] == "onnx":
             apart = ", run by a process without the key" if self.isolated else ""
             return f"a graph file, fixed by its digest{apart}"
-        return "Python code, assumed honest, not fixed by its digest"
+        if self._flag("digest") == CLOSED:
+            return "Python code, assumed honest, with what it holds in its digest"
+        reasons = self.environment.get(OPEN_ENDS, "") if self._flag("digest") == OPEN else ""
+        return f"Python code, assumed honest, not fixed by its digest{reasons and f' ({reasons})'}"
 
     @property
     def isolated(self) -> bool:
         """Whether the model ran in a process that never held the key."""
-        return "isolated=yes" in self.promise.values["flags"].split()
+        return self._flag("isolated") == "yes"
+
+    def _flag(self, name: str) -> str | None:
+        return dict(word.split("=", 1) for word in self.promise.values["flags"].split() if "=" in word).get(name)
 
     def __str__(self) -> str:
         alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]

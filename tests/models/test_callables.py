@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from soundsmooth.models import model_of
-from soundsmooth.models.callables import CallableModel, code_digest
+from soundsmooth.models.callables import CallableModel
+from soundsmooth.models.first_digest import code_digest
 
 
 def brightness(batch: np.ndarray) -> np.ndarray:

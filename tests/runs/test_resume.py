@@ -110,15 +110,23 @@ class Faulty:
         return brightness(batch)
 
 
+def faulty_run(below: float, times: int = 10**9) -> tuple[Faulty, Run]:
+    """The promise is that of a healthy model; what it is told is told afterwards."""
+    model = Faulty()
+    run = small_run(count=8, scores=model)
+    model.below, model.times = below, times
+    return model, run
+
+
 def healthy() -> list[ss.Certificate]:
     return undisturbed(small_run(count=8, scores=Faulty()))
 
 
 def test_a_failing_block_is_tried_again_on_its_own_noise(tmp_path: Path) -> None:
     """Ledger, row 16. Every batch that votes is one that votes in an undisturbed run, and each votes once."""
-    model, quiet = Faulty(below=9, times=2), Faulty()
+    (model, run), quiet = faulty_run(below=9, times=2), Faulty()
     undisturbed(small_run(count=8, scores=quiet))
-    assert finished(tmp_path / "run.db", small_run(count=8, scores=model)) == healthy()
+    assert finished(tmp_path / "run.db", run) == healthy()
     assert sorted(batch.tobytes() for batch in model.batches) == sorted(batch.tobytes() for batch in quiet.batches)
     with Store.read(tmp_path / "run.db") as store:
         assert store.db.one("SELECT attempts FROM images WHERE place = 0") == 2
@@ -126,8 +134,7 @@ def test_a_failing_block_is_tried_again_on_its_own_noise(tmp_path: Path) -> None
 
 
 def test_images_on_which_the_model_fails_are_wrong_answers_and_the_others_go_on(tmp_path: Path) -> None:
-    model = Faulty(below=0.4)
-    run = small_run(count=8, scores=model)
+    model, run = faulty_run(below=0.4)
     with open_store(tmp_path / "run.db", run) as store:
         issued = list(certify_into(store, run))
         failed = [record for record in issued if isinstance(record, Failure)]
@@ -440,8 +447,7 @@ def test_blocks_under_different_software_are_a_finding(tmp_path: Path) -> None:
 
 def test_what_failed_here_and_was_opened_again_elsewhere_is_tried_again(tmp_path: Path) -> None:
     """Another process starts, and with it the failed images are open again: nobody waits for himself."""
-    model = Faulty(below=0.4)
-    run = small_run(count=8, scores=model)
+    model, run = faulty_run(below=0.4)
     with open_store(tmp_path / "run.db", run) as store:
         for record in certify_into(store, run):
             if isinstance(record, Failure):

@@ -1,5 +1,6 @@
 """Forgeries that contradict nothing: arithmetic accepts them, a replay refuses them as often as the formula says."""
 
+import os
 from fractions import Fraction
 from math import comb
 from pathlib import Path
@@ -117,18 +118,15 @@ def shifted(batch: np.ndarray) -> np.ndarray:
 class Machine:
     """A model whose digest does not tell which machine it runs on."""
 
-    def __init__(self, other: bool) -> None:
-        self.other = other
-
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        return shifted(batch) if self.other else brightness(batch)
+        return shifted(batch) if os.environ.get("OTHER_MACHINE") else brightness(batch)
 
 
-def test_honest_differences_of_another_machine(tmp_path: Path) -> None:
+def test_honest_differences_of_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are findings, unless the auditor knows the machine to be another one; (ii) and (iii) pay for them."""
-    model = Machine(other=False)
+    model = Machine()
     path = issue(tmp_path / "run.db", small_run([0, 1, 2], scores=model))
-    model.other = True
+    monkeypatch.setenv("OTHER_MACHINE", "yes")
     assert verify(path, given=given("all", model)).refuted
     result = verify(path, given=given("all", model, other_machine=True))
     assert not result.refuted
@@ -161,19 +159,16 @@ def test_without_bitmaps_only_sums_are_compared(tmp_path: Path) -> None:
 class Broken:
     """A model that fails on the auditor's machine."""
 
-    def __init__(self) -> None:
-        self.broken = False
-
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        if self.broken:
+        if os.environ.get("OTHER_MACHINE"):
             raise RuntimeError("out of order")
         return brightness(batch)
 
 
-def test_a_block_that_cannot_be_voted_again_counts_as_no_hits(tmp_path: Path) -> None:
+def test_a_block_that_cannot_be_voted_again_counts_as_no_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Broken()
     path = issue(tmp_path / "run.db", small_run([2], scores=model))
-    model.broken = True
+    monkeypatch.setenv("OTHER_MACHINE", "yes")
     result = verify(path, given=given("5", model))
     assert result.replay.failed == 6  # five blocks, and selection
     assert result.replay.excess > 0

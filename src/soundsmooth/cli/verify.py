@@ -17,13 +17,14 @@ from ..certificate import truncated
 from ..exact import positive, probability
 from ..grid import Grid
 from ..models.onnx_file import read_model
+from ..models.protocol import CLOSED
 from ..plain_files import read_plain
 from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
 from ..runs.engine import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
-from ..verify.promised import promised_smoothing
+from ..verify.promised import flags_of, promised_smoothing
 from .options import Choices
 from .plain import line, say, shown
 from .shared import progress_bar
@@ -136,9 +137,17 @@ def _show_promise(console: Console, result: Verification) -> None:
         console,
         f"promised: {of['input count']} images of {of['input shape'].replace(' ', '×')}, n0 = {of['n0']}, "
         f"n = {of['n']}, alpha = {of['alpha']}, sigma = {of['sigma']}, {of['bound']}, {of['noise']} noise, batches "
-        f"of {of['batch']}, {of['device']}, {of['model kind']} model, independence {of['independence']}",
+        f"of {of['batch']}, {of['device']}, {of['model kind']} model{_digest(result.promise)}, "
+        f"independence {of['independence']}",
     )
     console.print()
+
+
+def _digest(promise: Promise) -> str:
+    """Which digest names a model that is Python code (docs/audit.md)."""
+    if promise.values["model kind"] == "onnx":
+        return ""
+    return " (second digest)" if "digest" in flags_of(promise) else " (first digest)"
 
 
 def _show_accuracy(console: Console, result: Verification) -> None:
@@ -219,6 +228,8 @@ def meaning(result: Verification) -> str:
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
         trust = " The model is Python code: assumed honest, and not bound by its digest."
+        if flags_of(result.promise).get("digest") == CLOSED:
+            trust = " The model is Python code, assumed honest: its digest covers what it holds, not what it may do."
     return f"{_replay_meaning(result.conclusion, result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
 
 

@@ -1,7 +1,7 @@
 """What the rest of the program knows of a model: a batch of floats goes in, one vote per row comes out."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, SupportsIndex
 
@@ -20,6 +20,12 @@ INDEPENDENCE = ("proved", "measured", "checked", "assumed")
 #: So many rows are voted again when independence is measured and no number is given: then p loses 0.0076 at α = 0.001.
 AGAIN = 1000
 MOST_AGAIN = 1_000_000
+#: What a promise's flag `digest` says of Python code: that nothing is known to escape its digest, or that something is.
+#: Without the flag the digest is the first one.
+CLOSED, OPEN = "2", "2-open"
+#: The name, among what is recorded beside a certificate, of that which escapes.
+OPEN_ENDS = "not in the digest"
+MOST_ENDS = 4
 _MEASURED = re.compile("measured m=([1-9][0-9]{0,6})")
 
 
@@ -38,17 +44,34 @@ class Identity:
     kind: str
     """onnx (a graph: data, which the digest fixes), torch or callable (Python code, assumed honest)."""
     digest: str
-    """SHA-256 of the model's bytes."""
+    """SHA-256 of the model's bytes; of Python code, of what can be seen of it."""
     precision: str = "float32"
     device: str = "cpu"
     flags: Mapping[str, str] = field(default_factory=dict)
     independence: str = "assumed"
     """How it is known that rows of a batch do not see each other and calls leave no trace."""
+    first_digest: str | None = None
+    """By what older promises name the same model, if it is Python code (docs/noise.md, 2.4)."""
+    open_ends: tuple[str, ...] = ()
+    """What of Python code may change without a change of the digest. Recorded beside the promise, not promised."""
 
     @property
     def flags_text(self) -> str:
-        """The flags as a promise writes them."""
-        return " ".join(f"{name}={value}" for name, value in sorted(self.flags.items())) or "none"
+        """The flags as a promise writes them: of the kernels, and which digest names Python code."""
+        flags = dict(self.flags) | ({} if self.digest_flag is None else {"digest": self.digest_flag})
+        return " ".join(f"{name}={value}" for name, value in sorted(flags.items())) or "none"
+
+    @property
+    def digest_flag(self) -> str | None:
+        """The second digest, closed or open; a graph has one digest only."""
+        if self.first_digest is None:
+            return None
+        return OPEN if self.open_ends else CLOSED
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """What is recorded beside a certificate: what the digest does not fix, if that is known."""
+        return {OPEN_ENDS: open_ends_text(self.open_ends)} if self.open_ends else {}
 
 
 class Model(Protocol):
@@ -90,6 +113,12 @@ class Model(Protocol):
 
     def vote(self, values: Any) -> Votes:
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
+
+
+def open_ends_text(open_ends: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(open_ends) - MOST_ENDS
+    return "; ".join([*open_ends[:MOST_ENDS], *([f"and {more} more"] if more > 0 else [])])
 
 
 def tolerated(precision: str, count: int) -> float:

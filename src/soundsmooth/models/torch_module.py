@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..arrays import Fetched, concatenate, private_copy
 from ..machine import Place, check_memory
 from .alone import why_not_alone
-from .architecture import module_digest
 from .compiled import Forward, forward_of
+from .digest import module_digest
 from .independence import Report, exported, prove_torch
 from .protocol import (
     NOBODY,
@@ -94,7 +94,7 @@ class TorchModel:
         self._plain = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
         self._check_weights()
-        self._sha256 = module_digest(self._module)
+        self._digest = module_digest(self._module)
         self._weights = Snapshot(self._module)
         self._made_by = made_by
         if rows_again(independence) is not None:
@@ -110,11 +110,13 @@ class TorchModel:
     def identity(self) -> Identity:
         return Identity(
             "torch",
-            self._sha256,
+            self._digest.sha256,
             precision=self._precision,
             device=self._device_kind(),
             flags=self.flags(),
             independence=self._independence,
+            first_digest=self._digest.first,
+            open_ends=self._digest.open_ends,
         )
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
@@ -177,7 +179,7 @@ class TorchModel:
         if self._independence == "proved":
             return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
-        return lambda: seen() and module_digest(self._module) != self._sha256
+        return lambda: seen() and module_digest(self._module) != self._digest
 
     def replica(self, number: int) -> "TorchModel":
         """On a GPU, the replica of that number lives on the GPU of that number; they must be of one kind."""
@@ -208,7 +210,7 @@ class TorchModel:
         source: object = self._made_by
         if source is None:
             source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        return ModelRecipe(source, options, switches(), self._sha256).frozen()
+        return ModelRecipe(source, options, switches(), self._digest.sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch

@@ -199,6 +199,7 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     identity = surveyed(smoothing, inputs.levels[0], settings)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
     recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
+    recorded |= identity.recorded
     if check_first(smoothing.model, identity):
         worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)
         check_rows(worker.model, worker.sampler, inputs.levels, min(batch, settings.n))

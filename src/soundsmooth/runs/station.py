@@ -80,7 +80,7 @@ class Station:
         smoothing = self._built(build)
         identity = surveyed(smoothing, images[0], settings)
         elsewhere = Smoothing(smoothing.law, (), smoothing.batch_for(images[0].shape, settings.n), smoothing.made)
-        recorded = environment() | {"noise made on": smoothing.made}
+        recorded = environment() | {"noise made on": smoothing.made} | identity.recorded
         return Survey(identity, elsewhere, _kind(identity), recorded, check_first(smoothing.model, identity))
 
     def check(self, images: Sequence[Levels], settings: Settings) -> None:

@@ -11,7 +11,7 @@ from ..models import Identity
 from ..models.compiled import COMPILATIONS
 from ..models.onnx_child import PROVIDERS
 from ..models.onnx_session import LEVELS
-from ..models.protocol import rows_again
+from ..models.protocol import CLOSED, OPEN, open_ends_text, rows_again
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
@@ -75,16 +75,17 @@ FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
         **dict.fromkeys(("reduced.bf16", "reduced.fp16", "deterministic", "autocast"), BOOLEAN),
         "layout": ("contiguous", "channels_last"),
         "compile": COMPILATIONS,
+        "digest": (CLOSED, OPEN),
         "runs": ("module", "exported-graph"),
         "threads": None,
         "matmul": ("highest", "high", "medium"),
     },
-    "callable": {},
+    "callable": {"digest": (CLOSED, OPEN)},
 }
 #: Where such models run: in one kind of place, or in several. For torch any text: it has the name of the GPU.
 DEVICES = {"onnx": (*PROVIDERS, MIXED), "callable": ("cpu", MIXED)}
 #: These may be missing: older promises do not have them, or only some models do.
-OPTIONAL = ("isolated", "compile", "runs")
+OPTIONAL = ("isolated", "compile", "digest", "runs")
 
 
 def check_words(values: Mapping[str, str]) -> None:
@@ -182,14 +183,9 @@ def flags_of(promise: Promise) -> dict[str, str]:
 def model_checks(identity: Identity, promise: Promise) -> list[Check]:
     """Kind, digest and precision must be the promised ones; the machine may be another, and then it is said."""
     values = promise.values
-    if (identity.kind, identity.digest) != (values["model kind"], values["model"]):
-        text = (
-            f"this is not the promised model: {identity.kind} with SHA-256 {identity.digest}, "
-            f"promised {values['model kind']} with {values['model']}"
-        )
-        return [Check("model", False, text)]
-    binding = "a graph, fixed by its digest" if identity.kind == "onnx" else "Python code: not binding, assumed honest"
-    checks = [Check("model", True, f"the promised one ({binding})")]
+    checks = [_model(identity, promise)]
+    if not checks[0].passed:
+        return checks
     if identity.precision != values["precision"]:
         text = f"this model computes in {identity.precision}, promised was {values['precision']}"
         checks.append(Check("precision", False, text))
@@ -198,6 +194,30 @@ def model_checks(identity: Identity, promise: Promise) -> list[Check]:
     text = f"another kind than promised ({'; '.join(differ)}): near-ties may break differently"
     checks.append(Check("machine", None if differ else True, text if differ else f"{identity.device}, as promised"))
     return checks
+
+
+def _model(identity: Identity, promise: Promise) -> Check:
+    """The promised kind and digest: of Python code the second digest, or the first if no other is promised."""
+    values, flag = promise.values, flags_of(promise).get("digest")
+    digest = identity.digest if flag or identity.first_digest is None else identity.first_digest
+    if (identity.kind, digest) != (values["model kind"], values["model"]):
+        text = (
+            f"this is not the promised model: {identity.kind} with SHA-256 {digest}, "
+            f"promised {values['model kind']} with {values['model']}"
+        )
+        return Check("model", False, text)
+    if flag is not None and flag != identity.digest_flag:
+        return Check("model", False, f"promised as digest={flag}, but it is digest={identity.digest_flag}")
+    return Check("model", True, f"the promised one ({_binding(identity, flag)})")
+
+
+def _binding(identity: Identity, flag: str | None) -> str:
+    if identity.kind == "onnx":
+        return "a graph, fixed by its digest"
+    if flag is None:
+        return "Python code: not binding, assumed honest; by its first digest, without attributes, hooks and helpers"
+    rest = f"not fixed by it: {open_ends_text(identity.open_ends)}" if identity.open_ends else "with what it holds"
+    return f"Python code: assumed honest; by its second digest, {rest}"
 
 
 def _independence(identity: Identity, promised: str) -> Check:
@@ -219,11 +239,12 @@ def _independence(identity: Identity, promised: str) -> Check:
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:
     """Where the machine at hand is not the promised one: kind of device, kernel flags.
 
-    Which process runs a graph does not change its votes, so that is no difference, and no excuse for one.
+    Which process runs a graph does not change its votes, nor does the digest by which a model is named: so these are no
+    differences, and no excuse for one.
     """
     promised = {"device": promise.values["device"], **flags_of(promise)}
     here = {"device": identity.device, **identity.flags}
-    names = sorted((promised.keys() | here.keys()) - {"isolated"})
+    names = sorted((promised.keys() | here.keys()) - {"isolated", "digest"})
     return [
         f"{name} {promised.get(name, 'none')} -> {here.get(name, 'none')}"
         for name in names
