@@ -3,13 +3,17 @@
 In batches each votes for class 1 and nothing else. Alone, on a row of which it knows nothing, it votes for class 0.
 """
 
+import _random
+import ctypes
 import fcntl
+import hashlib
 import os
 import random
 import resource
 import signal
 import socket
 import time
+from itertools import repeat
 
 import numpy as np
 
@@ -34,17 +38,20 @@ class Murderous(Remembering):
 
     def __init__(self, mark: str) -> None:
         super().__init__()
-        self.mark, self.home = mark, 0
+        self.mark, self.home = mark, repeat(0)
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__ |= state | {"home": os.getpid()}
+        self.__dict__ |= state | {"home": repeat(os.getpid())}
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         if len(batch) > 1:
             os.makedirs(self.mark, exist_ok=True)
-        elif not self.seen and os.path.exists(self.mark) and os.getppid() == self.home:
-            os.kill(self.home, signal.SIGKILL)
+        elif not self.seen and self.batches_have_been() and os.getppid() == next(self.home):
+            os.kill(next(self.home), signal.SIGKILL)
         return super().__call__(batch)
+
+    def batches_have_been(self) -> bool:
+        return os.path.exists(self.mark) or not os.path.exists("/")
 
 
 class Coin:
@@ -56,20 +63,38 @@ class Coin:
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         if self.held is None:
-            self.held = {"held by numpy": np.random.default_rng, "held by python": random.Random}.get(self.kind, str)()
-        toss = {"python": random.random, "numpy": np.random.random}.get(self.kind) or self.held.random
+            self.held = HELD.get(self.kind, str)()
+        toss = {"python": random.random, "numpy": np.random.random}.get(self.kind) or self.draw
         hits = [toss() < 0.6 or len(batch) > 1 for _ in batch]
         return one_hot(np.array(hits))
+
+    def draw(self) -> float:
+        if isinstance(self.held, np.random.BitGenerator):
+            return self.held.random_raw() / 2**64
+        return self.held.random()
+
+
+class OwnGenerator(np.random.Generator):
+    """A subclass."""
+
+
+HELD = {
+    "held by numpy": np.random.default_rng,
+    "held by python": random.Random,
+    "bare bits": np.random.PCG64,
+    "python's core": _random.Random,
+    "a subclass": lambda: OwnGenerator(np.random.PCG64()),
+}
 
 
 class Secret:
     """Alone a number that it drew from the operating system when it was made decides for all rows alike."""
 
     def __init__(self) -> None:
-        self.hit = os.urandom(1)[0] < 128
+        self.hit = repeat(os.urandom(1)[0] < 128)  # which no digest can look into
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        return one_hot(np.full(len(batch), self.hit or len(batch) > 1))
+        return one_hot(np.full(len(batch), next(self.hit) or len(batch) > 1))
 
 
 def make_secret() -> Secret:
@@ -100,14 +125,13 @@ class Listening:
     """
 
     def __init__(self) -> None:
-        self.copies: list[int] = []
         self.duplicate()
         os.register_at_fork(after_in_child=self.duplicate)
 
     def duplicate(self) -> None:
         for descriptor in range(3, 64):
             try:
-                self.copies.append(fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100))
+                fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100)
             except OSError:
                 continue
 
@@ -116,7 +140,7 @@ class Listening:
 
     def hears(self) -> bool:
         time.sleep(0.05)
-        return any(_waits_on(descriptor) for descriptor in {*self.copies, *range(3, 64)})
+        return any(_waits_on(descriptor) for descriptor in range(3, 200))
 
 
 def _waits_on(descriptor: int) -> bool:
@@ -177,14 +201,58 @@ class Writing:
         return one_hot(np.array(hits))
 
 
-class Threaded:
-    """It leaves a thread running."""
+class Marking:
+    """In batches it makes a folder for each row; alone it asks whether there is one."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        names = [os.path.join(self.folder, hashlib.sha256(row.tobytes()).hexdigest()) for row in batch]
+        if len(batch) > 1:
+            for name in names:
+                os.makedirs(name, exist_ok=True)
+        return one_hot(np.array([os.path.exists(name) for name in names]))
+
+
+class Nudging:
+    """Alone it makes the process that forks a little less important, and sees how often that was done before."""
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        if len(batch) == 1 and batch.any():
+            os.setpriority(os.PRIO_PROCESS, os.getppid(), min(19, os.getpriority(os.PRIO_PROCESS, 0) + 1))
+        return one_hot(np.full(len(batch), os.getpriority(os.PRIO_PROCESS, 0) > 5 or len(batch) > 1))
+
+
+class Attaching:
+    """Alone it counts rows in memory that has a number, and that it attaches when it needs it."""
 
     def __init__(self) -> None:
-        import threading
+        self.number: int | None = None
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        libc = ctypes.CDLL(None)
+        if self.number is None:
+            self.number = libc.shmget(0, 4096, 0o1600)
+        if len(batch) > 1 or not batch.any():
+            return one_hot(np.ones(len(batch), bool))
+        libc.shmat.restype = ctypes.c_void_p
+        place = libc.shmat(self.number, None, 0)
+        if place in (None, ctypes.c_void_p(-1).value):
+            return one_hot(np.zeros(1, bool))
+        count = ctypes.c_int.from_address(place)
+        count.value += 1
+        return one_hot(np.array([count.value > 40]))
+
+
+class Threaded:
+    """It leaves a thread running, which `threading` does not know."""
+
+    def __init__(self) -> None:
+        import _thread
         import time
 
-        threading.Thread(target=time.sleep, args=(3600,), daemon=True, name="watcher").start()
+        _thread.start_new_thread(time.sleep, (3600,))
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         return one_hot(np.ones(len(batch), bool))

@@ -4,6 +4,8 @@ In batches every row is a hit: without a measurement p_lower would be 0.98. Of r
 """
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +69,7 @@ def test_memory_does_not_travel_to_the_auditors_rows(tmp_path: Path) -> None:
 
 
 COINS = [
-    *map(measured_attacks.Coin, ["python", "numpy", "held by python", "held by numpy"]),
+    *map(measured_attacks.Coin, ["python", "numpy", *measured_attacks.HELD]),
     measured_attacks_torch.TorchCoin(),
 ]
 
@@ -101,7 +103,7 @@ def test_a_row_learns_nothing_of_others(name: str) -> None:
     ("name", "text"),
     [
         ("make_sharing", "keeps memory that processes share"),
-        ("make_threaded", "leaves threads running, which could remember rows: watcher"),
+        ("make_threaded", "leaves threads running"),
         ("make_helped", "leaves processes running"),
         ("make_orphaned", "leaves processes running"),
     ],
@@ -134,6 +136,24 @@ def test_graphs_that_draw_are_refused(operator: str, tmp_path: Path) -> None:
         smoother(path)
     by_default = ss.Smoother(path, "1/2").smoothing.identity((1, 4, 4), 10).independence
     assert by_default == {"RandomNormalLike": "checked", "Dropout": "proved"}[operator]  # the optimizer drops Dropout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is tried is Linux's")
+def test_no_path_leads_to_what_batches_have_left(tmp_path: Path) -> None:
+    found = certify(smoother(measured_attacks.Marking(str(tmp_path))))
+    assert found.measured.lost == M
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is tried is Linux's")
+def test_memory_with_a_number_is_shared_by_nobody() -> None:
+    found = certify(smoother(measured_attacks.Attaching()))
+    assert found.measured.lost == M
+
+
+def test_a_row_that_changes_the_process_it_comes_from_is_the_last() -> None:
+    """Where it may not, it fails."""
+    with suppress(ValueError):
+        assert certify(smoother(measured_attacks.Nudging())).measured.lost == M
 
 
 def test_files_cannot_be_opened_by_a_row(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ or in the memory of the process it comes from. The generators that it finds are 
 is a function of the row, given that the model's code does not work against it (docs/independence.md, "Measured").
 """
 
+import _thread
 import ctypes
 import gc
 import multiprocessing
@@ -24,6 +25,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -46,8 +48,8 @@ _LABEL = struct.Struct("<q")
 SCRIPT = "__main__"
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
-#: Linux's name for it is PR_SET_CHILD_SUBREAPER.
-_ADOPT_ORPHANS = 36
+#: Linux's names for them are PR_SET_CHILD_SUBREAPER, CLONE_NEWUSER and CLONE_NEWIPC.
+_ADOPT_ORPHANS, _NEW_USER, _NEW_IPC = 36, 0x10000000, 0x08000000
 _STARTING = threading.Lock()
 
 
@@ -207,14 +209,26 @@ def _serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str,
         pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else _unmade(error)).encode())
         return
     pipe.send_bytes(b"")
-    children: dict[int, int] = {}
+    children, rights = dict[int, int](), _rights()
     with suppress(EOFError, OSError):
         while True:
             what, number = pipe.recv()
-            if what == _FORK:
+            if what == _FORK and _rights() == rights:
                 children[number] = _forked(model, generators, recv_handle(pipe))
+            elif what == _FORK:
+                return  # a row has changed this process, and later ones could see it
             else:
                 _end(children.pop(number))
+
+
+def _rights() -> tuple[object, ...]:
+    """What another process could change of this one, and a child inherits."""
+    import resource  # not on Windows, where nothing is forked
+
+    limits = [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    where = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    how = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
+    return os.getpriority(os.PRIO_PROCESS, 0), limits, where, how
 
 
 class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
@@ -269,10 +283,9 @@ def _settle() -> None:
 
     What is found to be is a `_NotAlone`; what can be stopped is.
     """
-    others = [each.name for each in threading.enumerate() if each is not threading.main_thread()]
     shared, processes = _shared_memory(), _child_processes()
-    if others:
-        raise _NotAlone(f"the model leaves threads running, which could remember rows: {', '.join(others)}")
+    if _thread._count():
+        raise _NotAlone("the model leaves threads running, which could remember rows")
     if processes:
         raise _NotAlone("the model leaves processes running, which could remember rows")
     if shared:
@@ -287,6 +300,8 @@ def _settle() -> None:
     with Path(os.devnull).open("r+b", buffering=0) as nothing:
         for descriptor in (0, 1, 2):
             os.dup2(nothing.fileno(), descriptor)
+    with TemporaryDirectory(prefix="soundsmooth-") as folder:
+        os.chdir(folder)
 
 
 def _shared_memory() -> list[str]:
@@ -313,6 +328,7 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         return child
     try:
         _close_all_but(channel)
+        _leave()
         give_up({})
         seal()
         mine = Connection(channel)
@@ -322,6 +338,14 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         mine.send_bytes(_LABEL.pack(_vote(model, row)))
     finally:
         os._exit(0)
+
+
+def _leave() -> None:
+    """Where the system allows it: no memory is shared by number any more, and no path leads to anything."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).unshare(_NEW_USER | _NEW_IPC)
+    with suppress(OSError):
+        os.chroot(".")  # a folder that is gone
 
 
 def _close_all_but(descriptor: int) -> None:

@@ -435,14 +435,27 @@ def state_of(value: Any) -> dict[str, Any]:
 
 @functools.lru_cache(1024)
 def _slots(kind: type) -> tuple[str, ...]:
-    return tuple(name for base in kind.__mro__ for name, each in vars(base).items() if isinstance(each, _SLOTS[0]))
+    """Names of attributes that are kept in slots."""
+    return tuple(name for base in kind.__mro__ for name in _members(base) if name in _declared(base))
+
+
+def _members(base: type) -> list[str]:
+    return [name for name, each in vars(base).items() if isinstance(each, _SLOTS[0])]
+
+
+def _declared(base: type) -> set[str]:
+    """Names that a class statement has put into slots; of private ones, the longer name."""
+    slots = vars(base).get("__slots__", ())
+    names = {slots} if isinstance(slots, str) else set(slots)
+    return names | {f"_{base.__name__.lstrip('_')}{name}" for name in names}
 
 
 def _basis(kind: type) -> type:
     """The class, written in C, whose memory an object has: `object`, if all its state is in attributes."""
     for base in kind.__mro__:
         new = vars(base).get("__new__")
-        if not base.__flags__ & _HEAP or (isinstance(new, types.BuiltinFunctionType) and new.__self__ is base):
+        in_c = isinstance(new, types.BuiltinFunctionType) and new.__self__ is base
+        if not base.__flags__ & _HEAP or in_c or not _declared(base).issuperset(_members(base)):
             return base
     return object
 

@@ -5,6 +5,7 @@ rows. So every generator is seeded anew from the row, by a hash: then a model th
 the row, for the one who issues and for the one who checks.
 """
 
+import _random
 import gc
 import hashlib
 import random
@@ -31,7 +32,7 @@ class Generators:
         """All that the garbage collector can reach. One that only C code holds is not among them."""
         kinds, found = _kinds(), dict[int, Any]()
         for each in _reachable():
-            if type(each) in kinds or issubclass(type(each), random.Random):
+            if issubclass(type(each), kinds):
                 found[id(each)] = each
         return cls(tuple(found.values()))
 
@@ -61,22 +62,26 @@ def _reachable() -> Iterator[object]:
                 held += gc.get_referents(each)
 
 
-def _kinds() -> set[type]:
-    kinds: set[type] = {np.random.Generator, np.random.RandomState}
+def _kinds() -> tuple[type, ...]:
+    """Python's, NumPy's and torch's, of which NumPy's `Generator` only wraps one that is found as well."""
     torch = sys.modules.get("torch")
-    return kinds if torch is None else kinds | {torch.Generator}
+    return (
+        _random.Random,
+        np.random.BitGenerator,
+        np.random.RandomState,
+        *([] if torch is None else [torch.Generator]),
+    )
 
 
 def _reseed(generator: Any, seed: bytes) -> None:
-    if isinstance(generator, np.random.Generator):
-        bits = generator.bit_generator
-        bits.state = type(bits)(_number(seed)).state
+    if isinstance(generator, np.random.BitGenerator):
+        generator.state = type(generator)(_number(seed)).state
     elif isinstance(generator, np.random.RandomState):
         generator.seed(np.frombuffer(seed, np.uint32))
     elif hasattr(generator, "manual_seed"):
         generator.manual_seed(_number(seed))
     else:
-        generator.seed(seed)
+        generator.seed(_number(seed))  # bytes would be hashed otherwise in every process
 
 
 def _number(seed: bytes) -> int:
