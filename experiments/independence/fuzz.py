@@ -244,7 +244,7 @@ def table(found: Result) -> str:
         ", ".join(f"{kind} {count}" for kind, count in kinds.items()),
         "operator: valid graphs with it, proved graphs with it",
     ]
-    names = sorted({*found.drawn, *map(title, OPERATORS)}, key=lambda name: found.covered[name])
+    names = sorted({*found.drawn, *found.covered, *map(title, OPERATORS)}, key=lambda name: found.covered[name])
     lines += [f"  {name:40} {found.drawn[name]:8} {found.covered[name]:8}" for name in names]
     return "\n".join(lines)
 
