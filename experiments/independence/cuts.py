@@ -27,7 +27,7 @@ TRANSPARENT = frozenset(("along", "same_shape"))
 #: Methods that change what they are called on, and refuse nothing.
 METHODS = frozenset(("add", "append", "extend", "update", "setdefault"))
 #: Functions that only name things for people.
-NAMING = frozenset(("_shown", "_title", "_called", "_between"))
+NAMING = frozenset(("_shown", "_title", "_called", "_between", "_domain"))
 #: What is returned where something is given up.
 GIVEN_UP = frozenset(("broken",))
 

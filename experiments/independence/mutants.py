@@ -43,6 +43,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 PATIENCE = 600.0
 #: How a mutant may end.
 FOUND, MISSED, EQUIVALENT = "found", "missed", "equivalent"
+#: A finding about a graph that the runtime refuses, or takes.
+OUTSIDE = ("outside the dialect, refused by this runtime", "outside the dialect")
 #: Parts of a rule that can be loosened: what they are if nothing is said, what stands in their place, and how the name
 #: of the check begins that reads them.
 PARTS: dict[str, tuple[object, object, str]] = {
@@ -178,6 +180,8 @@ class Case:
         self.kept = kept
         self.fired: frozenset[str] = frozenset()
         self.proved = False
+        self.order = (2 - kept.taken) if kept.outside else 0
+        """Graphs as they are come first, then those with faults that the runtime takes, then those that it refuses."""
 
     @cached_property
     def operators(self) -> frozenset[str]:
@@ -196,7 +200,9 @@ class Case:
 
     def said(self) -> Said:
         try:
-            return _deadly(self.kept) if self.kept.deadly else _argued(self.kept)
+            if self.kept.deadly:
+                return _deadly(self.kept)
+            return _admitted(self.kept) if self.kept.outside else _argued(self.kept)
         except Exception:
             return Said(crash=traceback.format_exc(limit=-2))
 
@@ -204,36 +210,28 @@ class Case:
 def _deadly(kept: Any) -> Said:
     import onnx
 
-    from soundsmooth.models.onnx_schema import malformed
+    from soundsmooth.models.onnx_schema import malformed, suspicious
 
-    return Said(passed=malformed(onnx.load_model_from_string(kept.model)) is None)
+    proto = onnx.load_model_from_string(kept.model)
+    return Said(passed=malformed(proto) is None and not suspicious(proto))
+
+
+def _admitted(kept: Any) -> Said:
+    """Of a graph with a fault."""
+    import subject
+
+    rows = kept.rows or kept.watched[0][0]["x"][1:]
+    return Said(subject.admitted(kept.guard, kept.model, kept.watched[0], rows, kept.batch, kept.optimize))
 
 
 def _argued(kept: Any) -> Said:
     """As `subject.prove`, with what the runtime said before."""
-    import onnx
+    import subject
 
-    from soundsmooth.models.independence import onnx_graph, onnx_proof
-    from soundsmooth.models.onnx_schema import malformed
-
-    proto = onnx.load_model_from_string(kept.model)
-    if (malformed(proto) or onnx_graph.hopeless(kept.model)) is not None or kept.ran is None:
+    if subject.refused_as_file(kept.model) is not None or kept.ran is None:
         return Said()
-    onnx_proof.survey = lambda proto, constants, *_: _survey(kept.watched[0], constants)
-    shape = tuple(size.dim_value or 2 for size in proto.graph.input[0].type.tensor_type.shape.dim[1:])
-    report = onnx_proof.prove_onnx(
-        kept.ran, lambda *_: None, lambda values: values, shape, kept.batch, internal=kept.optimize, witness=False
-    )
-    wrong = report.reason if report.contradiction else _contradiction(kept)
-    return Said(report.proved, wrong)
-
-
-def _survey(watched: Any, constants: frozenset[str]) -> Any:
-    from soundsmooth.models.independence.onnx_seen import Seen
-
-    if watched is None:
-        raise ValueError("the runtime fails")
-    return Seen(watched.shapes, {name: watched.entries[name] for name in constants if name in watched.entries})
+    report = subject.argued(kept.ran, kept.watched[0], subject.row(kept.model), kept.batch, kept.optimize)
+    return Said(report.proved, report.reason if report.contradiction else _contradiction(kept))
 
 
 def _contradiction(kept: Any) -> str | None:
@@ -246,15 +244,15 @@ def _contradiction(kept: Any) -> str | None:
     _, base, moved = kept.watched
     try:
         graph = onnx_graph.OnnxGraph(kept.ran, kept.optimize)
-        found = graph.walk(kept.batch, _survey(base, graph.constants))
+        found = graph.walk(kept.batch, subject.seen(base, graph.constants))
     except (Unproved, ValueError):
         return None
     wrong = next((str(each) for each in found.values() if isinstance(each, Contradiction)), None)
     if wrong is not None or moved is None:
         return wrong
     for name, claim in found.items():
-        if isinstance(claim, Value) and name in base.entries:
-            how = subject._disagreement(claim, base.entries[name], moved.entries[name], kept.batch, kept.row)
+        if isinstance(claim, Value) and name in base[1]:
+            how = subject._disagreement(claim, base[1][name], moved[1][name], kept.batch, kept.row)
             if how:
                 return f"{name}: {how}"
     return None
@@ -290,7 +288,8 @@ def _unmutated(case: Case) -> tuple[frozenset[str], bool, str | None, bool]:
     switches.fired.clear()
     said = case.said()
     fired = frozenset(switches.fired)
-    wrong = said.contradiction or said.crash or (case.violation if said.proved else None)
+    false = f"admitted by {case.kept.guard}: {case.kept.outside}" if case.kept.outside else None
+    wrong = said.contradiction or said.crash or ((false or case.violation) if said.proved else None)
     return fired, said.proved, wrong, not (case.kept.deadly and said.passed)
 
 
@@ -299,10 +298,11 @@ def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
     fired = [case for case in cases if mutant.switch in case.fired]
     if mutant.operator:
         fired = [case for case in fired if mutant.operator in case.operators]
+    groups = [[case for case in fired if case.order == order] for order in range(3)]
     more: list[int] = []
     mutant.out()
     try:
-        for tries, case in enumerate(fired[:most]):
+        for tries, case in enumerate(case for group in groups for case in group[:most]):
             said = case.said()
             kind = _finding(case, said)
             if kind is not None:
@@ -320,6 +320,8 @@ def _finding(case: Case, said: Said) -> dict[str, str] | None:
         return {"kind": "crash", "how": said.crash.strip().splitlines()[-1]}
     if said.passed:
         return {"kind": "death", "how": "the runtime dies of a node that passes"}
+    if said.proved and case.kept.outside:
+        return {"kind": OUTSIDE[case.kept.taken], "how": f"{case.kept.guard}: {case.kept.outside}"}
     if said.proved and case.violation:
         return {"kind": "false proof", "how": case.violation}
     return {"kind": "contradiction", "how": said.contradiction} if said.contradiction else None
@@ -332,7 +334,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of these; a new one if not given")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--most", type=int, default=3000, help="graphs for each mutant")
+    parser.add_argument("--most", type=int, default=1500, help="graphs for each mutant")
     parser.add_argument("--only", default="", help="mutants whose names hold this text")
     asked = parser.parse_args()
     every = mutants(switched())

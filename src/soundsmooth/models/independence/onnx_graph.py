@@ -210,7 +210,7 @@ def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
     if len(graph.input) != 1:
         raise Unproved(f"the graph has {len(graph.input)} inputs, not one; constants that are inputs could be replaced")
     entry = graph.input[0]
-    if entry.type.WhichOneof("value") != "tensor_type" or entry.type.tensor_type.elem_type not in NUMBERS:
+    if entry.type.tensor_type.elem_type not in NUMBERS:  # 0 if it is no tensor
         raise Unproved("the graph's input is not a tensor of numbers")
     if len(entry.type.tensor_type.shape.dim) < 2:
         raise Unproved("the graph's input does not declare a shape [batch, …]")

@@ -73,7 +73,7 @@ def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.f
     return np.asarray(0.5 + noise, np.float32)
 
 
-#: What a row is replaced by, made from noise: other noise; NaN; infinite and huge numbers; numbers too small to be normal.
+#: What rows are replaced by: other noise, NaN, infinite and huge numbers, numbers too small to be normal.
 STRANGE: tuple[Callable[[Array], Array], ...] = (
     lambda noise: noise * 100,
     lambda noise: np.full_like(noise, np.nan),
