@@ -11,7 +11,7 @@ import pickle
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,6 @@ import outside
 import subject
 from workers import Death, Slate, results
 
-from soundsmooth.models.independence import onnx_seen
 from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
 
 #: What the runtime dies of; other ends are the fuzzer's own.
@@ -84,7 +83,7 @@ def kept(seed: int, number: int, focus: fuzz.Focus, slate: Slate, odd: float) ->
     slate.write(number, "watch", graph.model)
     base, moved, row = oracle.inputs(proto, graph.batch)
     given = (np.full(base.shape, 0.5, np.float32), base, moved)
-    found = Kept(number, graph.model, graph.batch, graph.optimize, ran, row, tuple(_watched(proto, given)))
+    found = Kept(number, graph.model, graph.batch, graph.optimize, ran, row, tuple(subject.watched(proto, given)))
     return [found, *_planted(found, random.Random(f"{seed}/{number}/outside"), slate)]
 
 
@@ -97,46 +96,13 @@ def _planted(kept: Kept, draw: random.Random, slate: Slate) -> Iterator[Kept]:
         return
     for one in outside.several(draw, FAULTS, kept.ran, *shown, kept.batch, kept.optimize):
         slate.write(kept.number, "watch", one.model)
-        real = _shown(one, kept.batch, rows)
+        real = subject.taken(one, kept.batch, rows)
         watched = (real or (one.shapes, one.entries), None, None)
         for guard in one.guards:
             yield replace(
                 kept, model=one.model, ran=one.model, watched=watched, outside=one.what, guard=guard, rows=one.rows,
                 taken=real is not None,
             )  # fmt: skip
-
-
-def _shown(one: outside.Planted, batch: int, rows: tuple[int, ...]) -> subject.Shown:
-    """What the runtime shows of a graph with a fault, if it takes it."""
-    try:
-        return _watched(onnx.load_model_from_string(one.model), [np.full((batch, *rows), 0.5, np.float32)])[0]
-    except Exception:  # it cannot even be asked
-        return None
-
-
-def _watched(proto: onnx.ModelProto, given: Iterable[np.ndarray]) -> list[subject.Shown]:
-    """All values of the graph for some inputs; of the constants that the file holds only those that may be axes."""
-    held = [tensor.name for tensor in proto.graph.initializer]
-    small = [tensor.name for tensor in proto.graph.initializer if onnx_seen._is_small(tensor)]
-    computed = list(dict.fromkeys(onnx_seen.computed(proto)))
-    shapes = list(dict.fromkeys([*(entry.name for entry in proto.graph.input), *held, *computed]))
-    names = [*computed, *(name for name in small if name not in computed)]
-    try:
-        run = subject.probe(*onnx_seen.instrumented(proto, shapes, names))
-    except ValueError:
-        return [None for _ in given]
-    return [_seen(run, batch, shapes, names) for batch in given]
-
-
-def _seen(
-    run: Callable[[np.ndarray], list[np.ndarray]], batch: np.ndarray, shapes: list[str], names: list[str]
-) -> subject.Shown:
-    try:
-        values = list(map(np.asarray, run(batch)))
-    except ValueError:
-        return None
-    sizes = {name: tuple(map(int, one)) for name, one in zip(shapes, values, strict=False)}
-    return sizes, dict(zip(names, values[len(shapes) :], strict=True))
 
 
 def made(

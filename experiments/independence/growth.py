@@ -44,7 +44,7 @@ OPSETS = (*range(7, 26), 13, 17, 17, 18, 18, 20, 21)
 #: Those that no rule was checked against.
 STRANGE = (1, 5, 6, 26)
 #: How often a graph is a convolutional stack for the optimizer.
-STACKS = 0.04
+STACKS = 0.055
 #: What can be wrong with a single node: it works along the rows; it is spoiled; its operand has rows elsewhere, or
 #: folded; a parameter of it is made of rows; a constant of it has an entry for each row; its shape hangs on data.
 FAULTS = ("daring", "spoiled", "moved")
@@ -98,6 +98,8 @@ class Growth:
         self.batch = draw.choice([2, 3, 3, 4, 5])
         self.symbolic = draw.random() < 0.6
         self.stacked = not self.focus and draw.random() < STACKS
+        if self.stacked and draw.random() < 0.1:
+            self.batch = 16  # rows that could be taken for channels
         self.temper = Temper(
             draw.choice([0, 0, 0.15, 0.4]),
             draw.choice([0, 0, 0.4, 0.8]),

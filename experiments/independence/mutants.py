@@ -114,6 +114,9 @@ def forms() -> Iterator[Mutant]:
         for operator, rule in rules.items():
             attributes = {}
             for attribute, form in rule.attributes.items():
+                if form.fits is onnx_dialect.anything:
+                    attributes[attribute] = form
+                    continue
                 kind = f"form {names[id(form)]} admits anything"
                 own = f"attribute {_title(domain, operator)}.{attribute} admits anything"
                 kinds.add(kind)
@@ -372,28 +375,22 @@ def _tried(chosen: list[Mutant], cases: list[Case], most: int, processes: int) -
 
 
 def summary(log: Path) -> str:
-    """What a log says of each mutant, found if it ever was; forms for single attributes are counted apart."""
+    """What a log says of each mutant, found if it ever was."""
     best: dict[str, dict[str, Any]] = {}
     for entry in map(json.loads, log.read_text().splitlines()):
         if entry["end"] == FOUND or best.get(entry["mutant"], {}).get("end") != FOUND:
             best[entry["mutant"]] = entry
-    lines = []
-    for title, single in (("checks", False), ("forms of single attributes", True)):
-        lines += _account(title, [entry for name, entry in best.items() if name.startswith("attribute ") == single])
-    return "\n".join(lines)
-
-
-def _account(title: str, some: list[dict[str, Any]]) -> Iterator[str]:
-    """Mutants of one sort: how many were found and how, how many were not and why."""
+    some = list(best.values())
     ends = Counter(entry["end"] for entry in some)
-    yield f"{title}: {len(some)} mutants"
-    for end in (FOUND, EQUIVALENT):
-        kinds = Counter(entry["kind"] for entry in some if entry["end"] == end)
-        yield f"  {end} {ends[end]}: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
-    rest = ends[FOUND] + ends[MISSED]
-    yield f"  missed {ends[MISSED]}; found {ends[FOUND]} of {rest} that are not argued equivalent"
-    yield f"  that is {100 * ends[FOUND] / max(rest, 1):.1f} %"
-    yield from (f"  missed {entry['mutant']}" for entry in some if entry["end"] == MISSED)
+    kinds = Counter(entry["kind"] for entry in some if entry["end"] == FOUND)
+    lines = [f"{len(some)} mutants: " + ", ".join(f"{end} {ends[end]}" for end in (FOUND, EQUIVALENT, MISSED))]
+    lines += [f"  found, {kind}: {count}" for kind, count in kinds.most_common()]
+    rest = max(ends[FOUND] + ends[MISSED], 1)
+    lines += [f"  found of those that are not argued equivalent: {100 * ends[FOUND] / rest:.1f} %"]
+    lines += [f"  found of all: {100 * ends[FOUND] / max(len(some), 1):.1f} %"]
+    for end in (EQUIVALENT, MISSED):
+        lines += [f"  {end}: {entry['mutant']}" for entry in some if entry["end"] == end]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

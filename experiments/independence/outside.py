@@ -658,9 +658,21 @@ def _parts(site: Site) -> str | None:
     return "Split: its parts are not as many as it says"
 
 
+def _copies(site: Site) -> str:
+    """A copy between devices of more than one value, or of none, or to more than one."""
+    name, fixed = site.draw.choice(["MemcpyFromHost", "MemcpyToHost"]), site.constant(np.ones(2, np.float32))
+    site.add(name, site.draw.choice([[fixed], [fixed, fixed], []]), (2,))
+    node = site.graph.node[-1]
+    if len(node.input) == 1:
+        node.output.append("planted copy")
+        site.shapes["planted copy"] = (2,)
+    return f"{name}: {len(node.input)} operands, {len(node.output)} outputs"
+
+
 FILES: tuple[Callable[[Site], str | None], ...] = (
     _function, _training, _sparse, *[_opset] * 2, _unknown_field, _overload, _second_input, *[_odd_constant] * 2,
     *[_names] * 2, _outputs, *[_strangers] * 2, _too_new, *[_input] * 2, *[_no_entries] * 2, _double, *[_parts] * 2,
+    *[_copies] * 2,
 )  # fmt: skip
 
 

@@ -23,13 +23,16 @@ LAST = ("GlobalMaxPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalAveragePoo
 
 def sizes(g: "Growth") -> list[int]:
     """The extents of an image."""
-    side = g.draw.choice([2, 3, 3, 4])
-    return [g.draw.choice([*BLOCKS[:2], *OTHERS]), side, g.draw.choice([side, 3])]
+    side = g.draw.choice([2, 3, 3, 4]) if g.batch < BLOCKS[0] else 2
+    return [g.draw.choice([*BLOCKS[:2], *OTHERS]), side, side]
 
 
 def stacked(g: "Growth") -> Known:
     """A convolution, a few layers and a last one; the result of that."""
-    known = _convolution(g, g.pool[-1])
+    known = g.pool[-1]
+    if g.batch >= BLOCKS[0]:
+        known = g.add("", "Transpose", [known], {"perm": [1, 0, 2, 3]})[0]
+    known = _convolution(g, known)
     for _ in range(g.draw.choice([0, 1, 2, 3])):
         known = _layer(g, g.draw.choices(list(LAYERS), list(LAYERS.values()))[0], known)
     return _layer(g, g.draw.choice(LAST), known)

@@ -4,7 +4,7 @@ The argument is tried alone, without the witness, which would hide its mistakes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,39 @@ def seen(shown: Shown, constants: frozenset[str]) -> onnx_seen.Seen:
         raise ValueError("the runtime fails")
     shapes, entries = shown
     return onnx_seen.Seen(shapes, {name: entries[name] for name in constants if name in entries})
+
+
+def watched(proto: onnx.ModelProto, given: Iterable[np.ndarray]) -> list[Shown]:
+    """All values of a graph for some inputs; of the constants that the file holds only those that may be axes."""
+    held = [tensor.name for tensor in proto.graph.initializer]
+    small = [tensor.name for tensor in proto.graph.initializer if onnx_seen._is_small(tensor)]
+    computed = list(dict.fromkeys(onnx_seen.computed(proto)))
+    shapes = list(dict.fromkeys([*(entry.name for entry in proto.graph.input), *held, *computed]))
+    names = [*computed, *(name for name in small if name not in computed)]
+    try:
+        run = probe(*onnx_seen.instrumented(proto, shapes, names))
+    except ValueError:
+        return [None for _ in given]
+    return [_shown(run, batch, shapes, names) for batch in given]
+
+
+def _shown(
+    run: Callable[[np.ndarray], list[np.ndarray]], batch: np.ndarray, shapes: list[str], names: list[str]
+) -> Shown:
+    try:
+        values = list(map(np.asarray, run(batch)))
+    except ValueError:
+        return None
+    sizes = {name: tuple(map(int, one)) for name, one in zip(shapes, values, strict=False)}
+    return sizes, dict(zip(names, values[len(shapes) :], strict=True))
+
+
+def taken(one: outside.Planted, batch: int, rows: tuple[int, ...]) -> Shown:
+    """What the runtime shows of a graph with a fault, if it takes it."""
+    try:
+        return watched(onnx.load_model_from_string(one.model), [np.full((batch, *rows), 0.5, np.float32)])[0]
+    except Exception:  # it cannot even be asked
+        return None
 
 
 def admitted(guard: str, model: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> bool:

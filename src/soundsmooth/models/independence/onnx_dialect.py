@@ -86,9 +86,9 @@ def _word(*allowed: str) -> Form:
     return Form(" or ".join(word or "(empty)" for word in allowed), lambda value, _: value in allowed)
 
 
-def _anything(text: str) -> Form:
+def anything(value: Attribute, node: Node) -> bool:
     """All values of its type."""
-    return Form(text, lambda *_: True)
+    return True
 
 
 def _rank(node: Node) -> int:
@@ -124,10 +124,10 @@ NUMBERS_LISTED = Form(
 )
 COUNT = Form(f"1 to {MOST - 1}", lambda value, _: isinstance(value, int) and 1 <= value < MOST)
 TYPE = Form("a type of numbers, not double", lambda value, _: value in NUMBERS - {DOUBLE})
-INTEGER = _anything("an integer")
-TENSOR = _anything("a tensor, or numbers")
-TEXT = _anything("a string")
-LISTED = _anything("integers")
+INTEGER = Form("an integer", anything)
+TENSOR = Form("a tensor, or numbers", anything)
+TEXT = Form("a string", anything)
+LISTED = Form("integers", anything)
 AXIS = Form("an axis of the first operand", _is_axis)
 CUT = Form(
     "an axis of the first operand, or its rank", lambda value, node: _is_axis(value, node) or value == _rank(node)

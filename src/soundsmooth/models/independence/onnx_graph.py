@@ -212,8 +212,6 @@ def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
     entry = graph.input[0]
     if entry.type.tensor_type.elem_type not in NUMBERS:  # 0 if it is no tensor
         raise Unproved("the graph's input is not a tensor of numbers")
-    if len(entry.type.tensor_type.shape.dim) < 2:
-        raise Unproved("the graph's input does not declare a shape [batch, …]")
     return entry.name, tuple(size.dim_value or None for size in entry.type.tensor_type.shape.dim)
 
 
@@ -289,7 +287,7 @@ def fixed_batch(declared: Sequence[int | None]) -> int | None:
 def inputs_fit(declared: Sequence[int | None], shape: Shape) -> bool:
     """Whether inputs of this shape are those that the graph declares."""
     return len(declared) == len(shape) + 1 and all(
-        size in (None, given) for size, given in zip(declared[1:], shape, strict=True)
+        size in (None, given) for size, given in zip(declared[1:], shape, strict=False)
     )
 
 

@@ -135,8 +135,8 @@ def _top(node: Node) -> list[Value]:
 
 def _others_kept(node: Node, value: Value, changed: set[int], number: int = 0) -> Value:
     """The result, in which only the extents of some axes may be others."""
-    found = node.result(value.axis, value.outer, number)
-    sizes = tuple(found.shape[axis] if axis in changed else size for axis, size in enumerate(value.shape))
+    found = node.shape(number)
+    sizes = tuple(found[axis] if axis in changed else size for axis, size in enumerate(value.shape))
     return node.checked(Value(sizes, value.axis, value.outer), number)
 
 
@@ -360,7 +360,7 @@ def _each(names: str, one: Rule) -> dict[str, Rule]:
 
 
 _SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
-_POOL = {**_SPATIAL, "ceil_mode": FLAG, "storage_order": OFF}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG}
 _REDUCE = {"axes": AXES, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
 _LAYER = {"axis": AXIS, "epsilon": NUMBER, "stash_type": ONE}
 
@@ -412,7 +412,7 @@ RULES: dict[str, Rule] = {
     "Gemm": rule(gemm, constants=2, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
     "Conv": rule(convolution, _SPATIAL, constants=1, group=COUNT),
     "AveragePool": rule(pool, _POOL, count_include_pad=FLAG),
-    "MaxPool": rule(pool, _POOL),
+    "MaxPool": rule(pool, _POOL, storage_order=OFF),
     "LpPool": rule(pool, _POOL, p=COUNT),
     **_each("GlobalAveragePool GlobalMaxPool", rule(global_pool)),
     "GlobalLpPool": rule(global_pool, p=COUNT),
@@ -431,9 +431,7 @@ RULES: dict[str, Rule] = {
     "Tile": rule(_tile, constants=1),
     "Shape": rule(_constants_only, start=INTEGER, end=INTEGER),  # of rows too: no shape depends on data
     "ConstantOfShape": rule(_constants_only, constants=0, value=TENSOR),
-    "Constant": rule(
-        _constants_only, constants=0, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER
-    ),
+    "Constant": rule(_constants_only, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER),
     "Size": rule(_constants_only),
     "Range": rule(_constants_only, constants=0),
 }

@@ -77,7 +77,7 @@ def _image(node: Node) -> Value:
 
 _SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
 _FUSED = {**_SPATIAL, "group": COUNT, "activation": ACTIVATION, "activation_params": NUMBERS_LISTED}
-_POOL = {**_SPATIAL, "ceil_mode": FLAG, "count_include_pad": FLAG, "storage_order": OFF}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG}
 _GEMM = {"alpha": NUMBER, "beta": NUMBER, "transA": FLAG, "transB": FLAG, "activation": ACTIVATION}
 _GEMM |= {f"activation_{name}": NUMBER for name in ("alpha", "beta", "gamma")}
 
@@ -96,7 +96,8 @@ MICROSOFT: dict[str, Rule] = {
 
 NCHWC: dict[str, Rule] = {
     "Conv": rule(_fused_convolution, _FUSED, constants=range(1, 3), operands=(2, 4)),
-    **dict.fromkeys(("MaxPool", "AveragePool"), rule(pool, _POOL, operands=(1, 1))),
+    "MaxPool": rule(pool, _POOL, operands=(1, 1), storage_order=OFF),
+    "AveragePool": rule(pool, _POOL, operands=(1, 1), count_include_pad=FLAG),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), rule(global_pool, operands=(1, 1))),
     "ReorderInput": rule(_reorder_input, operands=(1, 1), channels_last=FLAG),
     "ReorderOutput": rule(_reorder_output, operands=(1, 1), channels=COUNT, channels_last=FLAG),
