@@ -287,6 +287,16 @@ def table(found: Result) -> str:
     return "\n".join(lines)
 
 
+def listed(path: Path) -> str:
+    """Proved graphs for each operator, of a run that was written down, for the docs."""
+    found = json.loads(path.read_text())["operators"]
+    counts = {name: one["proved"] for name, one in found.items() if one["proved"] or name in map(title, OPERATORS)}
+    few = min(counts, key=lambda name: counts[name])
+    names = sorted(counts, key=lambda name: name.lower())
+    short = (f"{name.replace('com.microsoft', 'ms')} {counts[name]}" for name in names)
+    return f"{len(counts)} operators (the fewest: {few}, {counts[few]}): {', '.join(short)}."
+
+
 def save(found: Result, folder: Path) -> None:
     """Graphs that say something, as files."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -337,8 +347,11 @@ def main() -> None:
     parser.add_argument("--until", type=int, default=0, help="stop after so many findings")
     parser.add_argument("--minimize", action="store_true", help="make graphs with findings smaller")
     parser.add_argument("--out", type=Path, help="a JSON file; graphs with findings go into a folder beside it")
+    parser.add_argument("--listed", type=Path, help="print the operators of a JSON file instead")
     parser.add_argument("--show", type=int, nargs="*", help="print these graphs instead")
     asked = parser.parse_args()
+    if asked.listed is not None:
+        return print(listed(asked.listed))
     if asked.show is not None:
         return show(asked.seed, asked.show, asked.focus)
     found = run(asked.first, asked.graphs, asked.seed, asked.focus, asked.processes, asked.minimize, asked.until)
