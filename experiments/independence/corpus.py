@@ -96,7 +96,7 @@ def _planted(kept: Kept, draw: random.Random, slate: Slate) -> Iterator[Kept]:
         return
     for one in outside.several(draw, FAULTS, kept.ran, *shown, kept.batch, kept.optimize):
         slate.write(kept.number, "watch", one.model)
-        real = subject.taken(one, kept.batch, rows)
+        real = None if one.lie else subject.taken(one, kept.batch, rows)
         watched = (real or (one.shapes, one.entries), None, None)
         for guard in one.guards:
             yield replace(

@@ -42,7 +42,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 #: Seconds that one mutant may take.
 PATIENCE = 600.0
 #: How a mutant may end.
-FOUND, MISSED, EQUIVALENT = "found", "missed", "equivalent"
+FOUND, MISSED, EQUIVALENT, UNREACHED = "found", "missed", "equivalent", "never asked"
 #: A finding about a graph that the runtime refuses, or takes.
 OUTSIDE = ("outside the dialect, refused by this runtime", "outside the dialect")
 #: Parts of a rule that can be loosened: what they are if nothing is said, what stands in their place, and how the name
@@ -64,8 +64,6 @@ class Mutant:
     back: Callable[[], None]
     operator: str = ""
     """Only graphs with this operator, if not empty."""
-    wider: str = ""
-    """A mutant that loosens this and more: why it is equivalent holds here too."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,9 @@ def mutants(names: list[str]) -> list[Mutant]:
     return [*(_by_switch(name) for name in names), *forms(), *tables(names)]
 
 
-def _by_switch(name: str, wider: str = "") -> Mutant:
+def _by_switch(name: str) -> Mutant:
     out, back = lambda: setattr(switches, "active", name), lambda: setattr(switches, "active", None)
-    return Mutant(name, name, out, back, wider=wider)
+    return Mutant(name, name, out, back)
 
 
 def forms() -> Iterator[Mutant]:
@@ -121,7 +119,7 @@ def forms() -> Iterator[Mutant]:
                 own = f"attribute {_title(domain, operator)}.{attribute} admits anything"
                 kinds.add(kind)
                 attributes[attribute] = replace(form, fits=_two_switches(kind, own, form.fits))
-                yield _by_switch(own, kind)
+                yield _by_switch(own)
             rules[operator] = replace(rule, attributes=attributes)
             plain[id(attributes)] = rule
     known = onnx_graph.odd_flag  # it knows forms by their identity
@@ -276,7 +274,8 @@ def loaded(paths: list[Path], processes: int) -> list[Case]:
         if isinstance(one, workers.Death):
             print(f"ATTENTION: graph {cases[one.number].kept.number}: {one.signal}", flush=True)
             continue
-        number, fired, proved, wrong, usable = one
+        number, fired, reached, proved, wrong, usable = one
+        switches.reached |= reached
         case = cases[number]
         case.fired, case.proved = frozenset(map(sys.intern, fired)), proved
         if wrong:
@@ -286,14 +285,17 @@ def loaded(paths: list[Path], processes: int) -> list[Case]:
     return [cases[number] for number in sorted(right)]
 
 
-def _unmutated(case: Case) -> tuple[frozenset[str], bool, str | None, bool]:
-    """What fires in a graph, whether it is proved, what is wrong about that, and whether mutants can be tried on it."""
+def _unmutated(case: Case) -> tuple[frozenset[str], frozenset[str], bool, str | None, bool]:
+    """Which checks fire in a graph and which are asked, whether it is proved, what is wrong about that, and whether
+    mutants can be tried on it.
+    """
     switches.fired.clear()
+    switches.reached.clear()
     said = case.said()
     fired = frozenset(switches.fired)
     false = f"admitted by {case.kept.guard}: {case.kept.outside}" if case.kept.outside else None
     wrong = said.contradiction or said.crash or ((false or case.violation) if said.proved else None)
-    return fired, said.proved, wrong, not (case.kept.deadly and said.passed)
+    return fired, frozenset(switches.reached), said.proved, wrong, not (case.kept.deadly and said.passed)
 
 
 def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
@@ -313,7 +315,9 @@ def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
             more += [case.kept.number] if said.proved and not case.proved else []
     finally:
         mutant.back()
-    known = equivalent.reason(mutant.wider or mutant.name)
+    if mutant.switch not in switches.reached:
+        return {"mutant": mutant.name, "end": UNREACHED}
+    known = equivalent.reason(mutant.name)
     end = {"end": MISSED} if known is None else {"end": EQUIVALENT, "kind": known[0], "why": known[1]}
     return {"mutant": mutant.name, **end, "fired": len(fired), "proved more": len(more), "such as": more[:5]}
 
@@ -383,12 +387,13 @@ def summary(log: Path) -> str:
     some = list(best.values())
     ends = Counter(entry["end"] for entry in some)
     kinds = Counter(entry["kind"] for entry in some if entry["end"] == FOUND)
-    lines = [f"{len(some)} mutants: " + ", ".join(f"{end} {ends[end]}" for end in (FOUND, EQUIVALENT, MISSED))]
+    counts = (f"{end} {ends[end]}" for end in (FOUND, UNREACHED, EQUIVALENT, MISSED))
+    lines = [f"{len(some)} mutants: {', '.join(counts)}"]
     lines += [f"  found, {kind}: {count}" for kind, count in kinds.most_common()]
     rest = max(ends[FOUND] + ends[MISSED], 1)
-    lines += [f"  found of those that are not argued equivalent: {100 * ends[FOUND] / rest:.1f} %"]
+    lines += [f"  found of those that are asked and not argued equivalent: {100 * ends[FOUND] / rest:.1f} %"]
     lines += [f"  found of all: {100 * ends[FOUND] / max(len(some), 1):.1f} %"]
-    for end in (EQUIVALENT, MISSED):
+    for end in (UNREACHED, EQUIVALENT, MISSED):
         lines += [f"  {end}: {entry['mutant']}" for entry in some if entry["end"] == end]
     return "\n".join(lines)
 

@@ -26,6 +26,14 @@ INTERNAL = "com.microsoft.nchwc"
 #: A field that no version of the format has: number 99, a varint.
 UNKNOWN = b"\x98\x06\x01"
 KINDS = AttributeProto
+#: Operators whose results hang on shapes alone.
+SHAPES = frozenset(("Shape", "Size"))
+#: Types of constants that may be lists: int32, int64, bool.
+LISTED = frozenset((6, 7, 9))
+#: How often another fault is tried if one does not fit.
+TRIES = 4
+#: Lists with more entries are not looked into.
+LONG = 1 << 14
 #: Of each type of attribute, a value of another type that looks much like it.
 OTHER_TYPES: dict[str, tuple[object, int]] = {
     "INT": (1.0, KINDS.FLOAT),
@@ -47,6 +55,8 @@ class Planted:
     guards: tuple[str, ...] = (GRAPH,)
     rows: tuple[int, ...] | None = None
     """The shape of a row that is asked for, if it is not the one that the graph declares."""
+    lie: bool = False
+    """The graph is as it was, and the shapes are not what this runtime shows."""
 
 
 @dataclass
@@ -63,6 +73,7 @@ class Site:
     live: bool = False
     guards: list[str] = field(default_factory=lambda: [GRAPH])
     rows: tuple[int, ...] | None = None
+    lie: bool = False
 
     # The graph. ---------------------------------------------------------------------------------------------------
 
@@ -97,7 +108,7 @@ class Site:
         """The values that hang on the input's entries."""
         found = [self.graph.input[0].name]
         for node in self.graph.node:
-            if node.op_type not in ("Shape", "Size") and set(found) & set(node.input):
+            if node.op_type not in SHAPES and set(found) & set(node.input):
                 found += [name for name in node.output if name]
         return found
 
@@ -105,7 +116,7 @@ class Site:
         """The values that the first output's entries hang on."""
         found = {self.graph.output[0].name}
         for node in reversed(self.graph.node):
-            if node.op_type not in ("Shape", "Size") and found & set(node.output):
+            if node.op_type not in SHAPES and found & set(node.output):
                 found |= {name for name in node.input if name}
         return found
 
@@ -118,7 +129,9 @@ class Site:
             nodes.setdefault(one.op_type, one)
         self.node = self.draw.choice(list(nodes.values()))
         rows, needed = set(self.made_of_rows()), self.needed()
-        self.live = bool(rows & set(self.node.input)) and bool(needed & set(self.node.output))
+        self.live = self.node.op_type not in SHAPES and bool(
+            rows & set(self.node.input) and needed & set(self.node.output)
+        )
         if self.draw.random() < 0.5 or not self.live:
             self.node, self.live = self._aside(self.node), False
 
@@ -185,13 +198,14 @@ class Site:
 
     def finished(self, what: str) -> Planted:
         known = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.graph.initializer if _is_list(tensor)}
-        guards = tuple(self.guards)
-        return Planted(what, self.proto.SerializeToString(), self.shapes, {**self.entries, **known}, guards, self.rows)
+        model, guards = self.proto.SerializeToString(), tuple(self.guards)
+        return Planted(what, model, self.shapes, {**self.entries, **known}, guards, self.rows, self.lie)
 
 
 def _is_list(tensor: onnx.TensorProto) -> bool:
     here = tensor.data_location != onnx.TensorProto.EXTERNAL
-    return here and tensor.data_type in (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL)
+    short = int(np.prod(tensor.dims, dtype=object)) <= LONG
+    return here and short and tensor.data_type in LISTED
 
 
 def planted(
@@ -206,17 +220,27 @@ def planted(
 
     `internal` if the optimizer wrote the graph.
     """
-    site = Site(draw, onnx.load_model_from_string(model), dict(shapes), dict(entries), batch, internal)
-    if site.graph.input[0].type.tensor_type.elem_type != 1:
+    proto = onnx.load_model_from_string(model)
+    if proto.graph.input[0].type.tensor_type.elem_type != 1:
         return None
-    if draw.random() < 0.15:
-        what = draw.choice(FILES)(site)
-    else:
-        site.choose()
-        what = draw.choice(NODES)(site)
-    if internal:  # there is no such file
-        site.guards = [one for one in site.guards if one == GRAPH]
-    return site.finished(what) if what is not None and site.guards else None
+    for _ in range(TRIES):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(proto)
+        site = Site(draw, copy, dict(shapes), dict(entries), batch, internal)
+        what = _spoiled(site)
+        if internal:  # there is no such file
+            site.guards = [one for one in site.guards if one == GRAPH]
+        if what is not None and site.guards:
+            return site.finished(what)
+    return None
+
+
+def _spoiled(site: Site) -> str | None:
+    """One fault, in words; None if it does not fit."""
+    if site.draw.random() < 0.15:
+        return site.draw.choice(FILES)(site)
+    site.choose()
+    return site.draw.choice(NODES)(site)
 
 
 # Of attributes. ---------------------------------------------------------------------------------------------------
@@ -355,8 +379,10 @@ def _operand_list(site: Site) -> str | None:
     if found is None:
         return None
     place, entries = found
+    if site.draw.random() < 0.02:
+        entries = entries * (LONG + 1)
     site.node.input[place] = site.constant(np.array(entries, np.int64))
-    return f"{site.title}: operand {place} is {entries}"
+    return f"{site.title}: operand {place} is {entries[:9]}"
 
 
 def _of_two_axes(site: Site) -> str | None:
@@ -420,10 +446,16 @@ def _of_skip(site: Site) -> str | None:
 
 
 def _of_summand(site: Site) -> str | None:
+    """Larger along an axis of extent 1, which is not that of the rows."""
     like = site.shapes[site.node.output[0]]
+    single = [axis for axis, size in enumerate(like) if size == 1 and axis]
+    if not single:
+        return None
+    shape = [1] * len(like)
+    shape[site.draw.choice(single)] = 2
     operands = [*site.node.input, "", ""][:3]
     del site.node.input[:]
-    site.node.input.extend([*operands, site.constant(np.ones((2, *[1] * len(like)), np.float32))])
+    site.node.input.extend([*operands, site.constant(np.ones(shape, np.float32))])
     return f"{site.title}: what is added is larger"
 
 
@@ -463,10 +495,28 @@ MISFITS: dict[str, Callable[[Site], str | None]] = {
     "Concat": _of_concat,
 }
 
+#: Operators that keep the order of entries, and may show them under any shape.
+RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Gather", "Identity", "Dropout"))
+
+
+def _lie(site: Site) -> str | None:
+    """A runtime shows another extent where the rows lie, or no such axis: not what the operator is defined to do."""
+    name = site.node.output[0]
+    shape = site.shapes[name]
+    if not site.live or shape.count(site.batch) != 1 or site.node.op_type in RESHAPING:
+        return None
+    axis = shape.index(site.batch)
+    longer = (*shape[:axis], site.draw.choice([1, 2]) * site.batch + 1, *shape[axis + 1 :])
+    site.shapes[name] = site.draw.choice([longer, shape[:axis]])
+    site.entries.pop(name, None)
+    site.lie = True
+    return f"{site.title}: a runtime shows {list(site.shapes[name])}, and not {list(shape)}"
+
+
 #: Faults of nodes; those of values come in many kinds.
 NODES: tuple[Callable[[Site], str | None], ...] = (
     *[_value] * 5, *[_type] * 2, _unknown_attribute, _attribute_written, *[_counts] * 2, *[_parameter] * 2,
-    *[_operand_list] * 2, _misfit,
+    *[_operand_list] * 3, *[_misfit] * 2, _lie,
 )  # fmt: skip
 
 
@@ -639,6 +689,18 @@ def _double(site: Site) -> str:
     return "a constant is in double precision"
 
 
+def _crossed(site: Site) -> str | None:
+    """Rows are put beside rows that lie on another axis."""
+    name = site.graph.output[0].name
+    if len(site.shapes[name]) != 2:
+        return None
+    square = (site.batch, site.batch)
+    wide = site.add("Gather", [name, site.constant(np.zeros(site.batch, np.int64))], square, axis=1)
+    turned = site.add("Transpose", [wide], square, perm=[1, 0])
+    site.output(site.add("Concat", [wide, turned], (site.batch, 2 * site.batch), axis=1))
+    return "rows are put beside columns"
+
+
 def _parts(site: Site) -> str | None:
     """A Split with more parts than it says, or that does not say."""
     shape = (4,)
@@ -672,7 +734,7 @@ def _copies(site: Site) -> str:
 FILES: tuple[Callable[[Site], str | None], ...] = (
     _function, _training, _sparse, *[_opset] * 2, _unknown_field, _overload, _second_input, *[_odd_constant] * 2,
     *[_names] * 2, _outputs, *[_strangers] * 2, _too_new, *[_input] * 2, *[_no_entries] * 2, _double, *[_parts] * 2,
-    *[_copies] * 2,
+    _crossed, *[_copies] * 2,
 )  # fmt: skip
 
 
