@@ -30,6 +30,8 @@ KINDS = AttributeProto
 SHAPES = frozenset(("Shape", "Size"))
 #: Types of constants that may be lists: int32, int64, bool.
 LISTED = frozenset((6, 7, 9))
+#: Operators that most graphs have.
+FILLERS = frozenset(("Add", "Sub", "Mul", "Div", "Cast", "Constant", "Gather", "Reshape", "Shape", "Transpose"))
 #: How often another fault is tried if one does not fit.
 TRIES = 4
 #: Lists with more entries are not looked into.
@@ -127,7 +129,8 @@ class Site:
         nodes: dict[str, onnx.NodeProto] = {}
         for one in self.draw.sample(list(self.graph.node), len(self.graph.node)):
             nodes.setdefault(one.op_type, one)
-        self.node = self.draw.choice(list(nodes.values()))
+        weights = [0.2 if name in FILLERS else 1.0 for name in nodes]
+        (self.node,) = self.draw.choices(list(nodes.values()), weights)
         rows, needed = set(self.made_of_rows()), self.needed()
         self.live = self.node.op_type not in SHAPES and bool(
             rows & set(self.node.input) and needed & set(self.node.output)
@@ -701,6 +704,31 @@ def _crossed(site: Site) -> str | None:
     return "rows are put beside columns"
 
 
+def _positions(site: Site) -> str | None:
+    """Each position of the batch gets a number of its own, through an operator that counts as no constant."""
+    name = site.graph.output[0].name
+    shape = (site.batch, *[1] * (len(site.shapes[name]) - 1))
+    if site.entries[name].dtype != np.float32:
+        return None
+    numbers = np.arange(site.batch, dtype=np.float32).reshape(shape)
+    dropped = site.add("Dropout", [site.constant(numbers)], shape)
+    picked = site.add("Gather", [dropped, site.constant(np.arange(site.batch))], shape, axis=0)
+    site.output(site.add("Add", [name, picked], site.shapes[name]))
+    return "rows are told their position"
+
+
+def _folded(site: Site) -> str | None:
+    """Rows that lie folded, one entry of each after the other, pick as if each lay in one piece."""
+    name = site.graph.output[0].name
+    if len(site.shapes[name]) != 2 or site.shapes[name][1] < 2:
+        return None
+    width = site.shapes[name][1]
+    turned = site.add("Transpose", [name], (width, site.batch), perm=[1, 0])
+    flat = site.add("Reshape", [turned, site.constant(np.array([-1]))], (width * site.batch,))
+    site.output(site.add("Gather", [flat, site.constant(width * np.arange(site.batch))], (site.batch,), axis=0))
+    return "rows pick entries of other rows"
+
+
 def _parts(site: Site) -> str | None:
     """A Split with more parts than it says, or that does not say."""
     shape = (4,)
@@ -734,7 +762,7 @@ def _copies(site: Site) -> str:
 FILES: tuple[Callable[[Site], str | None], ...] = (
     _function, _training, _sparse, *[_opset] * 2, _unknown_field, _overload, _second_input, *[_odd_constant] * 2,
     *[_names] * 2, _outputs, *[_strangers] * 2, _too_new, *[_input] * 2, *[_no_entries] * 2, _double, *[_parts] * 2,
-    _crossed, *[_copies] * 2,
+    _crossed, _positions, _folded, *[_copies] * 2,
 )  # fmt: skip
 
 
