@@ -412,6 +412,11 @@ def _of_clip(site: Site) -> str | None:
     return "Clip: a bound is no scalar"
 
 
+def _of_cast(site: Site) -> str | None:
+    site.set("to", site.draw.choice([2, 3, 4, 5, 6, 7, 12, 13]))
+    return "Cast: rows are cast to integers"
+
+
 def _of_product(site: Site) -> str | None:
     """A constant matrix with a row or a column more along which it is summed."""
     tensors = {tensor.name: tensor for tensor in site.graph.initializer}
@@ -490,6 +495,7 @@ def _of_concat(site: Site) -> str | None:
 
 MISFITS: dict[str, Callable[[Site], str | None]] = {
     "Clip": _of_clip,
+    "Cast": _of_cast,
     **dict.fromkeys(("MatMul", "Gemm", "FusedMatMul", "FusedGemm"), _of_product),
     "Einsum": _of_einsum,
     "SkipLayerNormalization": _of_skip,
