@@ -14,14 +14,14 @@ case $step in
 fuzz)
     python "$here/fuzz.py" --graphs "${4:-210000}" --seed "${5:-2028}" --processes "$processes" --minimize \
         --out "$folder/fuzz.json" >"$folder/fuzz.txt" 2>&1 || echo "there are findings, or it failed"
-    head -n 30 "$folder/fuzz.txt"
+    head -n 20 "$folder/fuzz.txt"
     python "$here/fuzz.py" --listed "$folder/fuzz.json"
     ;;
 mutants)
     python "$here/mutants.py" --graphs "${4:-120000}" --seed "${5:-79}" --processes "$processes" \
         --log "$folder/mutants.jsonl" >"$folder/mutants.txt" 2>&1 || echo "it failed"
-    grep -c ATTENTION "$folder/mutants.txt" || true
-    tail -n 90 "$folder/mutants.txt"
     rm -f "$folder"/mutants.*.pickle
+    echo "wrong without any mutant: $(grep -c ATTENTION "$folder/mutants.txt" || true)"
+    sed -n '/^[0-9]* mutants, /,$p' "$folder/mutants.txt"
     ;;
 esac

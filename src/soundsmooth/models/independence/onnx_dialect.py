@@ -46,7 +46,7 @@ def _miscounted(node: Node, least: int, most: int) -> str | None:
     there = [value is not None for value in node.inputs]
     if not least <= len(there) <= most or not all(there[:least]):
         return f"it has {sum(there)} operands; the rule is for {least} to {most}"
-    if node.shapes[0] is None:
+    if all(shape is None for shape in node.shapes[:1]):
         return "its first output has no name"
     return None
 
