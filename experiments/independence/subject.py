@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import outside
+import planting
 from oracle import inputs, session
 
 from soundsmooth.models.independence import onnx_graph, onnx_proof, onnx_seen, prove_onnx
@@ -115,7 +115,7 @@ def _shown(
     return sizes, dict(zip(names, values[len(shapes) :], strict=True))
 
 
-def taken(one: outside.Planted, batch: int, rows: tuple[int, ...]) -> Shown:
+def taken(one: planting.Planted, batch: int, rows: tuple[int, ...]) -> Shown:
     """What the runtime shows of a graph with a fault, if it takes it."""
     try:
         return watched(onnx.load_model_from_string(one.model), [np.full((batch, *rows), 0.5, np.float32)])[0]
@@ -125,9 +125,9 @@ def taken(one: outside.Planted, batch: int, rows: tuple[int, ...]) -> Shown:
 
 def admitted(guard: str, model: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> bool:
     """Whether one of those who have to refuse a graph lets it pass (`outside`)."""
-    if guard == outside.MALFORMED:
+    if guard == planting.MALFORMED:
         return malformed(onnx.load_model_from_string(model)) is None
-    if guard == outside.HOPELESS:
+    if guard == planting.HOPELESS:
         return onnx_graph.hopeless(model) is None
     return argued(model, shown, rows, batch, internal).proved
 
