@@ -348,7 +348,7 @@ class Growth:
         fault = self.temper.fault if (chosen.domain, chosen.name) == self.theme else ""
         try:
             call = self._faulty(chosen, fault) if fault else arguments(self, chosen)
-        except (LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
             raise Refused(str(error)) from None
         wild = fault == "spoiled" or self.draw.random() < self.temper.wild
         call = spoiled(self, chosen, call) if wild else call
@@ -396,7 +396,7 @@ class Growth:
                 return None
             call = arguments(self, chosen)
             return self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)[0]
-        except (Refused, LookupError, ValueError, TypeError):
+        except (Refused, ArithmeticError, LookupError, ValueError, TypeError):
             del self.nodes[nodes:], self.pool[pool:]
             return None
         finally:
