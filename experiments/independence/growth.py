@@ -348,7 +348,7 @@ class Growth:
         fault = self.temper.fault if (chosen.domain, chosen.name) == self.theme else ""
         try:
             call = self._faulty(chosen, fault) if fault else arguments(self, chosen)
-        except (ArithmeticError, LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:  # drawn for another shape
             raise Refused(str(error)) from None
         wild = fault == "spoiled" or self.draw.random() < self.temper.wild
         call = spoiled(self, chosen, call) if wild else call
