@@ -198,7 +198,7 @@ def judged(number: int, graph: Graph, slate: Slate, small: bool) -> Outcome:
     wrong, planted, admitted = None, 0, None
     if verdict.proved:
         slate.write(number, "proved", verdict.graph)
-        wrong = oracle.violation(verdict.graph, graph.batch, verdict.any_batch)
+        wrong = oracle.violation(verdict.graph, graph.batch)
         try:
             planted, admitted = _outside(number, verdict.graph, graph)
         except Exception:
@@ -242,7 +242,7 @@ def _small(number: int, graph: Graph, slate: Slate, wrong: str | None) -> bytes:
         verdict = subject.prove(model, graph.batch, graph.optimize)
         if wrong is None:
             return verdict.contradiction is not None
-        seen = oracle.violation(verdict.graph, graph.batch, verdict.any_batch) if verdict.proved else None
+        seen = oracle.violation(verdict.graph, graph.batch) if verdict.proved else None
         return seen is not None and seen.startswith(oracle.DIGITS) == digits
 
     return minimize.smallest(graph.model, stands)

@@ -200,7 +200,7 @@ class Case:
         """How rows were seen to interact; last digits do not count."""
         import oracle
 
-        found = oracle.violation(self.kept.ran, self.kept.batch, False)
+        found = oracle.violation(self.kept.ran, self.kept.batch)
         return None if found is None or found.startswith(oracle.DIGITS) else found
 
     def said(self) -> Said:

@@ -39,8 +39,6 @@ class Verdict:
     operators: Counter[str] = field(default_factory=Counter)
     graph: bytes = b""
     """The graph that was proved: the one that would vote."""
-    any_batch: bool = False
-    """Whether other batch sizes are covered as well."""
 
 
 def table() -> list[tuple[str, str]]:
