@@ -8,10 +8,11 @@ so that another inspector (one with a check less, `mutants`) can be asked withou
 
 import argparse
 import pickle
+import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,22 +22,16 @@ import generate
 import numpy as np
 import onnx
 import oracle
+import outside
 import subject
 from workers import Death, Slate, results
 
-from soundsmooth.models.independence import onnx_seen
 from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
 
 #: What the runtime dies of; other ends are the fuzzer's own.
 SIGNALS = frozenset(("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL"))
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The runtime's word on one input: the shapes of all values, and the entries of those that are no parameters."""
-
-    shapes: dict[str, tuple[int, ...]]
-    entries: dict[str, np.ndarray]
+#: Faults that are planted into each graph that is proved, each into a copy of its own.
+FAULTS = 2
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,16 @@ class Kept:
     ran: bytes | None = None
     """What would vote: the graph itself, or what the optimizer made of it; None if it could not be frozen."""
     row: int = 0
-    watched: tuple[Watched | None, ...] = (None, None, None)
-    """None where the runtime fails."""
+    watched: tuple[subject.Shown, ...] = (None, None, None)
+    """The runtime's word on each: shapes of all values, entries of those that are no parameters."""
+    outside: str = ""
+    """How the graph is outside the dialect, if a fault was planted into it; `watched` has the first word alone then."""
+    guard: str = ""
+    """Who has to refuse it."""
+    rows: tuple[int, ...] | None = None
+    """The shape of a row that is asked for, if it is not the one that the graph declares."""
+    taken: bool = True
+    """Whether the runtime takes the graph with the fault; if not, `watched` is what it shows without it."""
 
     @property
     def deadly(self) -> bool:
@@ -59,53 +62,47 @@ class Kept:
         return self.batch == 0
 
 
-def kept(seed: int, number: int, focus: fuzz.Focus, slate: Slate, odd: float) -> Kept | None:
-    """One graph; None if it came to nothing."""
+def kept(seed: int, number: int, focus: fuzz.Focus, slate: Slate, odd: float) -> list[Kept]:
+    """One graph, and what becomes of it when faults are planted; nothing if it came to nothing."""
     graph = generate.generate(
         seed, number, fuzz.OPERATORS, focus, lambda model: slate.write(number, "generate", model), odd
     )
     if graph is None:
-        return None
+        return []
     slate.write(number, "load", graph.model)
     try:
         oracle.session(graph.model)
     except Exception:  # onnxruntime's exceptions share no public base class
-        return None
+        return []
     try:
         frozen = graph.optimize and frozen_session(graph.model, "cpu", "", 1, "all", subject.FOLDER)[1]
     except NotFrozenError:
-        return Kept(number, graph.model, graph.batch, True)
+        return [Kept(number, graph.model, graph.batch, True)]
     ran = frozen or graph.model
     proto = onnx.load_model_from_string(ran)
     slate.write(number, "watch", graph.model)
     base, moved, row = oracle.inputs(proto, graph.batch)
     given = (np.full(base.shape, 0.5, np.float32), base, moved)
-    return Kept(number, graph.model, graph.batch, graph.optimize, ran, row, tuple(_watched(proto, given)))
+    found = Kept(number, graph.model, graph.batch, graph.optimize, ran, row, tuple(subject.watched(proto, given)))
+    return [found, *_planted(found, random.Random(f"{seed}/{number}/outside"), slate)]
 
 
-def _watched(proto: onnx.ModelProto, given: Iterable[np.ndarray]) -> list[Watched | None]:
-    """All values of the graph for some inputs; of the constants that the file holds only those that may be axes."""
-    held = [tensor.name for tensor in proto.graph.initializer]
-    small = [tensor.name for tensor in proto.graph.initializer if onnx_seen._is_small(tensor)]
-    computed = list(dict.fromkeys(onnx_seen.computed(proto)))
-    shapes = list(dict.fromkeys([*(entry.name for entry in proto.graph.input), *held, *computed]))
-    names = [*computed, *(name for name in small if name not in computed)]
-    try:
-        run = subject.probe(*onnx_seen.instrumented(proto, shapes, names))
-    except ValueError:
-        return [None for _ in given]
-    return [_seen(run, batch, shapes, names) for batch in given]
-
-
-def _seen(
-    run: Callable[[np.ndarray], list[np.ndarray]], batch: np.ndarray, shapes: list[str], names: list[str]
-) -> Watched | None:
-    try:
-        values = list(map(np.asarray, run(batch)))
-    except ValueError:
-        return None
-    sizes = {name: tuple(map(int, one)) for name, one in zip(shapes, values, strict=False)}
-    return Watched(sizes, dict(zip(names, values[len(shapes) :], strict=True)))
+def _planted(kept: Kept, draw: random.Random, slate: Slate) -> Iterator[Kept]:
+    """Some faults in a graph that is proved; one for each who has to refuse it."""
+    shown, rows = kept.watched[0], subject.row(kept.model)
+    if kept.ran is None or shown is None or subject.refused_as_file(kept.model) is not None:
+        return
+    if not subject.argued(kept.ran, shown, rows, kept.batch, kept.optimize).proved:
+        return
+    for one in outside.several(draw, FAULTS, kept.ran, *shown, kept.batch, kept.optimize):
+        slate.write(kept.number, "watch", one.model)
+        real = None if one.lie else subject.taken(one, kept.batch, rows)
+        watched = (real or (one.shapes, one.entries), None, None)
+        for guard in one.guards:
+            yield replace(
+                kept, model=one.model, ran=one.model, watched=watched, outside=one.what, guard=guard, rows=one.rows,
+                taken=real is not None,
+            )  # fmt: skip
 
 
 def made(
@@ -116,8 +113,8 @@ def made(
     for one in results(work, list(range(first, first + graphs)), processes):
         if isinstance(one, Death) and one.signal in SIGNALS:
             yield Kept(one.number, one.model, 0, False)
-        elif isinstance(one, Kept):
-            yield one
+        elif not isinstance(one, Death):
+            yield from one
 
 
 def written(path: Path, found: Iterable[Kept]) -> tuple[int, int]:

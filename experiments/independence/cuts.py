@@ -25,9 +25,11 @@ MODULES = {
 #: Functions that give their first operand back, or refuse.
 TRANSPARENT = frozenset(("along", "same_shape"))
 #: Methods that change what they are called on, and refuse nothing.
-METHODS = frozenset(("add", "append", "extend", "update", "setdefault"))
+METHODS = frozenset(("add", "append", "extend", "update", "setdefault", "_define"))
+#: Functions that say yes to what is to be refused, or kept apart.
+SUSPECTING = frozenset(("suspicious", "_may_kill"))
 #: Functions that only name things for people.
-NAMING = frozenset(("_shown", "_title", "_called", "_between"))
+NAMING = frozenset(("_shown", "_title", "_called", "_between", "_domain"))
 #: What is returned where something is given up.
 GIVEN_UP = frozenset(("broken",))
 
@@ -61,7 +63,9 @@ class Cuts:
         elif isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool":
             for inner in ast.walk(node):
                 if isinstance(inner, ast.Return) and not isinstance(inner.value, ast.Constant):
-                    self.admitting(inner.value)
+                    (self.refusing if node.name in SUSPECTING else self.admitting)(inner.value)
+                elif isinstance(inner, ast.If) and node.name in SUSPECTING and isinstance(inner.body[0], ast.Return):
+                    self.refusing(inner.test)
         elif isinstance(node, ast.Call):
             self._call(node)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BoolOp) and isinstance(node.value.op, ast.And):
@@ -88,8 +92,11 @@ class Cuts:
 
     # What becomes of them. ----------------------------------------------------------------------------------------
 
-    def refusing(self, test: ast.expr) -> None:
+    def refusing(self, test: ast.expr | None) -> None:
         """A condition of giving up, or its alternatives."""
+        if isinstance(test, ast.Call) and _called(test) == "bool":
+            test = test.args[0]
+        assert test is not None
         if isinstance(test, ast.BoolOp):
             alternatives = isinstance(test.op, ast.Or)
             inner = test.values if alternatives else [one for one in test.values if _is_or(one)]

@@ -375,7 +375,7 @@ def _convolution(g: "Growth", operator: Operator) -> Call:
     image = _image(g)
     channels, kernel = image.shape[1], _kernel(g, image)
     group = g.draw.choice([one for one in (1, 1, 1, 2, 3, channels) if one and channels % one == 0])
-    features = group * (16 if g.draw.random() < 0.04 else g.draw.choice([1, 2, 2, g.batch]))
+    features = group * g.draw.choice([1, 2, 2, g.batch])
     weights = g.constant(numbers(g, [features, channels // group, *kernel], image.type))
     operands: list[Known | None] = [image, weights]
     if g.draw.random() < 0.4:

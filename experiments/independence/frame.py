@@ -37,7 +37,9 @@ def framed(growth: Growth, output: Known, odd: float) -> Graph:
     if growth.draw.random() < odd:
         growth.draw.choice(ODDITIES)(growth, model)
     operators = tuple(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in model.graph.node)
-    optimize = growth.draw.random() < 0.15 or any(node.domain == INTERNAL for node in model.graph.node)
+    optimize = (
+        growth.stacked or growth.draw.random() < 0.15 or any(node.domain == INTERNAL for node in model.graph.node)
+    )
     return Graph(model.SerializeToString(), growth.batch, output.rows != 0, optimize, operators)
 
 

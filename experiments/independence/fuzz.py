@@ -7,6 +7,7 @@ Graph number i depends on the seed and on i alone: `--first 4711 --graphs 1` mak
 
 - false proofs: a proved graph whose rows were seen to interact, or to depend on their position;
 - contradictions: what a rule says of a value is not what the runtime computes;
+- outside: a fault was planted into a proved graph that puts it outside the dialect, and it is proved still;
 - last digits: a proved graph in which a row's rounding depends on other rows: the kernel looks at several at once;
 - crashes: of the inspector (an exception), and of the runtime (the process died), proved or not.
 """
@@ -14,6 +15,7 @@ Graph number i depends on the seed and on i alone: `--first 4711 --graphs 1` mak
 import argparse
 import hashlib
 import json
+import random
 import resource
 import sys
 import time
@@ -28,7 +30,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import generate
 import minimize
+import numpy as np
+import onnx
 import oracle
+import outside
 import subject
 from frame import Graph
 from workers import Death, Slate, results
@@ -36,6 +41,8 @@ from workers import Death, Slate, results
 OPERATORS = tuple(subject.table())
 #: Of each kind of finding so many are kept in full; the rest is counted.
 MOST_KEPT = 400
+#: Faults that are planted into each proved graph, each into a copy of its own.
+FAULTS = 2
 
 
 #: Operators that most graphs should have one of: (domain, name).
@@ -56,6 +63,8 @@ class Outcome:
     false_proof: str | None = None
     contradiction: str | None = None
     crash: str | None = None
+    planted: int = 0
+    outside: str | None = None
     model: bytes = b""
     batch: int = 0
 
@@ -85,11 +94,15 @@ class Result:
     """Proved graphs in which the last digits of one row depend on another."""
     contradictions: list[Outcome] = field(default_factory=list)
     crashes: list[Outcome] = field(default_factory=list)
+    planted: int = 0
+    """Faults that put a graph outside the dialect."""
+    outside: list[Outcome] = field(default_factory=list)
+    """Graphs that are proved with such a fault."""
     deaths: list[Death] = field(default_factory=list)
 
     @property
     def found(self) -> int:
-        return len(self.false_proofs) + len(self.contradictions)
+        return len(self.false_proofs) + len(self.contradictions) + len(self.outside)
 
     def add(self, one: "Outcome | Death") -> None:
         self.graphs += 1
@@ -99,6 +112,7 @@ class Result:
         self.valid += one.valid
         self.mixing += one.mixes
         self.proved += one.proved
+        self.planted += one.planted
         self.numbers |= {one.number} if one.proved else set()
         self.drawn.update(set(one.operators))
         self.covered.update(set(one.proved_operators))
@@ -114,6 +128,7 @@ class Result:
             (self.digits, one.false_proof is not None and one.false_proof.startswith(oracle.DIGITS)),
             (self.contradictions, one.contradiction is not None),
             (self.crashes, one.crash is not None),
+            (self.outside, one.outside is not None),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +155,8 @@ class Result:
             "contradictions": [
                 {"graph": one.number, "how": one.contradiction} for one in self.contradictions[:MOST_KEPT]
             ],
+            "faults planted": self.planted,
+            "proved outside the dialect": [{"graph": one.number, "how": one.outside} for one in self.outside],
             "crashes of the inspector": [{"graph": one.number, "how": one.crash} for one in self.crashes],
             "deaths": [{"graph": one.number, "phase": one.phase, "signal": one.signal} for one in self.deaths],
         }
@@ -178,10 +195,14 @@ def judged(number: int, graph: Graph, slate: Slate, small: bool) -> Outcome:
         verdict = subject.prove(graph.model, graph.batch, graph.optimize)
     except Exception:
         return Outcome(number, crash=traceback.format_exc(limit=-3), model=graph.model, **common)
-    wrong = None
+    wrong, planted, admitted = None, 0, None
     if verdict.proved:
         slate.write(number, "proved", verdict.graph)
-        wrong = oracle.violation(verdict.graph, graph.batch, verdict.any_batch)
+        wrong = oracle.violation(verdict.graph, graph.batch)
+        try:
+            planted, admitted = _outside(number, verdict.graph, graph)
+        except Exception:
+            return Outcome(number, crash=traceback.format_exc(limit=-3), model=graph.model, **common)
     model = b""
     if wrong or verdict.contradiction:
         model = _small(number, graph, slate, wrong) if small else graph.model
@@ -192,9 +213,24 @@ def judged(number: int, graph: Graph, slate: Slate, small: bool) -> Outcome:
         proved_operators=tuple(verdict.operators) if verdict.proved else (),
         false_proof=wrong,
         contradiction=verdict.contradiction,
+        planted=planted,
+        outside=admitted,
         model=model,
         **common,
     )
+
+
+def _outside(number: int, ran: bytes, graph: Graph) -> tuple[int, str | None]:
+    """Some faults planted into a proved graph: how many, and one with which it is proved still."""
+    rows, draw = subject.row(graph.model), random.Random(number)
+    (shown,) = subject.watched(onnx.load_model_from_string(ran), [np.full((graph.batch, *rows), 0.5, np.float32)])
+    faults = list(outside.several(draw, FAULTS, ran, *shown, graph.batch, graph.optimize)) if shown else []
+    for one in faults:
+        seen = (one.shapes, one.entries)
+        for guard in one.guards:
+            if subject.admitted(guard, one.model, seen, one.rows or rows, graph.batch, graph.optimize):
+                return len(faults), f"{guard}: {one.what}"
+    return len(faults), None
 
 
 def _small(number: int, graph: Graph, slate: Slate, wrong: str | None) -> bytes:
@@ -206,7 +242,7 @@ def _small(number: int, graph: Graph, slate: Slate, wrong: str | None) -> bytes:
         verdict = subject.prove(model, graph.batch, graph.optimize)
         if wrong is None:
             return verdict.contradiction is not None
-        seen = oracle.violation(verdict.graph, graph.batch, verdict.any_batch) if verdict.proved else None
+        seen = oracle.violation(verdict.graph, graph.batch) if verdict.proved else None
         return seen is not None and seen.startswith(oracle.DIGITS) == digits
 
     return minimize.smallest(graph.model, stands)
@@ -235,6 +271,8 @@ def table(found: Result) -> str:
         "false proofs": len(found.false_proofs),
         "last digits": len(found.digits),
         "contradictions": len(found.contradictions),
+        "faults planted": found.planted,
+        "proved outside the dialect": len(found.outside),
         "crashes of the inspector": len(found.crashes),
         "deaths of the runtime": dict(Counter(f"{one.phase} {one.signal}" for one in found.deaths)),
     }
@@ -244,9 +282,19 @@ def table(found: Result) -> str:
         ", ".join(f"{kind} {count}" for kind, count in kinds.items()),
         "operator: valid graphs with it, proved graphs with it",
     ]
-    names = sorted({*found.drawn, *map(title, OPERATORS)}, key=lambda name: found.covered[name])
+    names = sorted({*found.drawn, *found.covered, *map(title, OPERATORS)}, key=lambda name: found.covered[name])
     lines += [f"  {name:40} {found.drawn[name]:8} {found.covered[name]:8}" for name in names]
     return "\n".join(lines)
+
+
+def listed(path: Path) -> str:
+    """Proved graphs for each operator, of a run that was written down, for the docs."""
+    found = json.loads(path.read_text())["operators"]
+    counts = {name: one["proved"] for name, one in found.items() if one["proved"] or name in map(title, OPERATORS)}
+    few = min(counts, key=lambda name: counts[name])
+    names = sorted(counts, key=lambda name: name.lower())
+    short = (f"{name.replace('com.microsoft', 'ms')} {counts[name]}" for name in names)
+    return f"{len(counts)} operators (the fewest: {few}, {counts[few]}): {', '.join(short)}."
 
 
 def save(found: Result, folder: Path) -> None:
@@ -299,8 +347,11 @@ def main() -> None:
     parser.add_argument("--until", type=int, default=0, help="stop after so many findings")
     parser.add_argument("--minimize", action="store_true", help="make graphs with findings smaller")
     parser.add_argument("--out", type=Path, help="a JSON file; graphs with findings go into a folder beside it")
+    parser.add_argument("--listed", type=Path, help="print the operators of a JSON file instead")
     parser.add_argument("--show", type=int, nargs="*", help="print these graphs instead")
     asked = parser.parse_args()
+    if asked.listed is not None:
+        return print(listed(asked.listed))
     if asked.show is not None:
         return show(asked.seed, asked.show, asked.focus)
     found = run(asked.first, asked.graphs, asked.seed, asked.focus, asked.processes, asked.minimize, asked.until)

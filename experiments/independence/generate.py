@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 
 import numpy as np
+import stacks
 from frame import Graph, framed
 from growth import MOST_AXES, Growth
 from known import Known, Refused
@@ -26,6 +27,16 @@ def generate(
 ) -> Graph | None:
     """Graph `number` of this seed; None if it came to nothing."""
     growth = Growth(random.Random(f"{seed}/{number}"), operators, focus, before)
+    try:
+        last = stacks.stacked(growth) if growth.stacked else _freely(growth)
+        output = finished(growth, last)
+    except Refused:
+        return None
+    return framed(growth, output, odd)
+
+
+def _freely(growth: Growth) -> Known:
+    """The last value of a graph over the whole table."""
     if growth.draw.random() < (0.3 if growth.temper.hidden else 0.05):
         growth.veil()
     if growth.draw.random() < (0.3 if growth.temper.hidden else 0.02):
@@ -34,12 +45,8 @@ def generate(
     if growth.opset >= 11 and growth.draw.random() < (0.7 if growth.odd else 0.12):
         last = growth.trap() or last
     if last is None:
-        return None
-    try:
-        output = finished(growth, last)
-    except Refused:
-        return None
-    return framed(growth, output, odd)
+        raise Refused("nothing runs")
+    return last
 
 
 def _grown(growth: Growth) -> Known | None:

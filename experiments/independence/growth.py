@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import onnx
 import schemas
+import stacks
 from draws import arguments, spoiled
 from faults import extents, moved, with_data, with_rows
 from known import Call, Known, Refused
@@ -42,6 +43,8 @@ WEIGHTS: dict[str, float] = {name: share for share, names in _SHARES.items() for
 OPSETS = (*range(7, 26), 13, 17, 17, 18, 18, 20, 21)
 #: Those that no rule was checked against.
 STRANGE = (1, 5, 6, 26)
+#: How often a graph is a convolutional stack for the optimizer.
+STACKS = 0.055
 #: What can be wrong with a single node: it works along the rows; it is spoiled; its operand has rows elsewhere, or
 #: folded; a parameter of it is made of rows; a constant of it has an entry for each row; its shape hangs on data.
 FAULTS = ("daring", "spoiled", "moved")
@@ -94,6 +97,9 @@ class Growth:
         self.opset = draw.choice(opsets or OPSETS)
         self.batch = draw.choice([2, 3, 3, 4, 5])
         self.symbolic = draw.random() < 0.6
+        self.stacked = not self.focus and draw.random() < STACKS
+        if self.stacked and draw.random() < 0.1:
+            self.batch = 16  # rows that could be taken for channels
         self.temper = Temper(
             draw.choice([0, 0, 0.15, 0.4]),
             draw.choice([0, 0, 0.4, 0.8]),
@@ -125,15 +131,15 @@ class Growth:
         draw = self.draw
         rank = draw.choice([1, 1, 2, 2, 3, 3, 3, 4])
         self.sizes = [draw.choice([1, 2, 2, 3, 4, self.batch]) for _ in range(rank)]
-        if rank == 3 and draw.random() < 0.02:  # channels that can lie in blocks
-            self.sizes[0] = 16
         self.elem_type = draw.choice([1] * 30 + [11, 7])
+        if self.stacked:
+            self.sizes, self.elem_type = stacks.sizes(self), 1
         base = integers(self.batch, self.sizes, self.elem_type, draw.randrange(1 << 30))
         self.row = draw.randrange(self.batch)
         moved = base.copy()
         moved[self.row] += integers(1, self.sizes, self.elem_type, draw.randrange(1 << 30))[0] + 5
         self.pool.append(Known("x", base, moved, rows=0))
-        if draw.random() < 0.2:
+        if draw.random() < 0.2 and not self.stacked:
             sizes = [1 if draw.random() < 0.7 else size for size in self.sizes]
             self.pool.insert(0, self.constant(integers(1, sizes, self.elem_type, draw.randrange(1 << 30))))
 
@@ -342,7 +348,7 @@ class Growth:
         fault = self.temper.fault if (chosen.domain, chosen.name) == self.theme else ""
         try:
             call = self._faulty(chosen, fault) if fault else arguments(self, chosen)
-        except (LookupError, ValueError, TypeError) as error:  # it was drawn for something of another shape
+        except (ArithmeticError, LookupError, ValueError, TypeError) as error:  # drawn for another shape
             raise Refused(str(error)) from None
         wild = fault == "spoiled" or self.draw.random() < self.temper.wild
         call = spoiled(self, chosen, call) if wild else call
@@ -390,7 +396,7 @@ class Growth:
                 return None
             call = arguments(self, chosen)
             return self.add(chosen.domain, chosen.name, call.operands, call.attributes, call.outputs)[0]
-        except (Refused, LookupError, ValueError, TypeError):
+        except (Refused, ArithmeticError, LookupError, ValueError, TypeError):
             del self.nodes[nodes:], self.pool[pool:]
             return None
         finally:

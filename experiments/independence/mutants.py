@@ -6,16 +6,18 @@
 The first makes a corpus of its own, beside the log, from a seed that nobody has chosen; the second takes one that is
 there (`corpus`). Both end with a summary of the log.
 
-The checks are those of the sources (`cuts`) and of the tables (`tables`). All are switches in one copy of the package.
-The argument, without the witness, is made anew for the graphs of a corpus in which the check refuses something: of the
-others the mutant says what the inspector says. A mutant is found if there is one of
+The checks are those of the sources (`cuts`), of the table, and the form of each attribute (`forms`, `tables`). All are
+switches in one copy of the package. The argument, without the witness, is made anew for the graphs of a corpus in which
+the check refuses something: of the others the mutant says what the inspector says. A mutant is found if there is one of
 
 - a false proof: it proves a graph whose rows were seen to interact;
 - a contradiction: what it says of a value is not what the runtime computes;
-- a death: it lets a node pass to the runtime that the runtime died of;
+- a graph outside the dialect that it admits (`outside`), be it that this runtime takes the graph or refuses it;
+- a death: it lets a node pass to the runtime, in this process, that the runtime died of;
 - a crash: it ends with an exception of its own.
 
-The log has one line for each mutant.
+Not found, but told apart, are checks that were never asked while the argument was made for the whole corpus, and the
+short list of `equivalent`. The log has one line for each mutant.
 """
 
 import argparse
@@ -42,7 +44,9 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 #: Seconds that one mutant may take.
 PATIENCE = 600.0
 #: How a mutant may end.
-FOUND, MISSED, EQUIVALENT = "found", "missed", "equivalent"
+FOUND, MISSED, EQUIVALENT, UNREACHED = "found", "missed", "equivalent", "never asked"
+#: A finding about a graph that the runtime refuses, or takes.
+OUTSIDE = ("outside the dialect, refused by this runtime", "outside the dialect")
 #: Parts of a rule that can be loosened: what they are if nothing is said, what stands in their place, and how the name
 #: of the check begins that reads them.
 PARTS: dict[str, tuple[object, object, str]] = {
@@ -62,8 +66,8 @@ class Mutant:
     back: Callable[[], None]
     operator: str = ""
     """Only graphs with this operator, if not empty."""
-    wider: str = ""
-    """A mutant that loosens this and more: why it is equivalent holds here too."""
+    checks: bool = False
+    """A check of the sources, not of the table: if it is never asked of many graphs, the rules have no use for it."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +97,12 @@ def switched() -> list[str]:
 
 
 def mutants(names: list[str]) -> list[Mutant]:
-    return [*(_by_switch(name) for name in names), *forms(), *tables(names)]
+    return [*(_by_switch(name, True) for name in names), *forms(), *tables(names)]
 
 
-def _by_switch(name: str, wider: str = "") -> Mutant:
+def _by_switch(name: str, checks: bool = False) -> Mutant:
     out, back = lambda: setattr(switches, "active", name), lambda: setattr(switches, "active", None)
-    return Mutant(name, name, out, back, wider=wider)
+    return Mutant(name, name, out, back, checks=checks)
 
 
 def forms() -> Iterator[Mutant]:
@@ -112,11 +116,14 @@ def forms() -> Iterator[Mutant]:
         for operator, rule in rules.items():
             attributes = {}
             for attribute, form in rule.attributes.items():
+                if form.fits is onnx_dialect.anything:
+                    attributes[attribute] = form
+                    continue
                 kind = f"form {names[id(form)]} admits anything"
                 own = f"attribute {_title(domain, operator)}.{attribute} admits anything"
                 kinds.add(kind)
                 attributes[attribute] = replace(form, fits=_two_switches(kind, own, form.fits))
-                yield _by_switch(own, kind)
+                yield _by_switch(own)
             rules[operator] = replace(rule, attributes=attributes)
             plain[id(attributes)] = rule
     known = onnx_graph.odd_flag  # it knows forms by their identity
@@ -178,6 +185,8 @@ class Case:
         self.kept = kept
         self.fired: frozenset[str] = frozenset()
         self.proved = False
+        self.order = (2 - kept.taken) if kept.outside else 0
+        """Graphs as they are come first, then those with faults that the runtime takes, then those that it refuses."""
 
     @cached_property
     def operators(self) -> frozenset[str]:
@@ -191,12 +200,14 @@ class Case:
         """How rows were seen to interact; last digits do not count."""
         import oracle
 
-        found = oracle.violation(self.kept.ran, self.kept.batch, False)
+        found = oracle.violation(self.kept.ran, self.kept.batch)
         return None if found is None or found.startswith(oracle.DIGITS) else found
 
     def said(self) -> Said:
         try:
-            return _deadly(self.kept) if self.kept.deadly else _argued(self.kept)
+            if self.kept.deadly:
+                return _deadly(self.kept)
+            return _admitted(self.kept) if self.kept.outside else _argued(self.kept)
         except Exception:
             return Said(crash=traceback.format_exc(limit=-2))
 
@@ -204,36 +215,28 @@ class Case:
 def _deadly(kept: Any) -> Said:
     import onnx
 
-    from soundsmooth.models.onnx_schema import malformed
+    from soundsmooth.models.onnx_schema import malformed, suspicious
 
-    return Said(passed=malformed(onnx.load_model_from_string(kept.model)) is None)
+    proto = onnx.load_model_from_string(kept.model)
+    return Said(passed=malformed(proto) is None and not suspicious(proto))
+
+
+def _admitted(kept: Any) -> Said:
+    """Of a graph with a fault."""
+    import subject
+
+    rows = kept.rows or kept.watched[0][0]["x"][1:]
+    return Said(subject.admitted(kept.guard, kept.model, kept.watched[0], rows, kept.batch, kept.optimize))
 
 
 def _argued(kept: Any) -> Said:
     """As `subject.prove`, with what the runtime said before."""
-    import onnx
+    import subject
 
-    from soundsmooth.models.independence import onnx_graph, onnx_proof
-    from soundsmooth.models.onnx_schema import malformed
-
-    proto = onnx.load_model_from_string(kept.model)
-    if (malformed(proto) or onnx_graph.hopeless(kept.model)) is not None or kept.ran is None:
+    if subject.refused_as_file(kept.model) is not None or kept.ran is None:
         return Said()
-    onnx_proof.survey = lambda proto, constants, *_: _survey(kept.watched[0], constants)
-    shape = tuple(size.dim_value or 2 for size in proto.graph.input[0].type.tensor_type.shape.dim[1:])
-    report = onnx_proof.prove_onnx(
-        kept.ran, lambda *_: None, lambda values: values, shape, kept.batch, internal=kept.optimize, witness=False
-    )
-    wrong = report.reason if report.contradiction else _contradiction(kept)
-    return Said(report.proved, wrong)
-
-
-def _survey(watched: Any, constants: frozenset[str]) -> Any:
-    from soundsmooth.models.independence.onnx_seen import Seen
-
-    if watched is None:
-        raise ValueError("the runtime fails")
-    return Seen(watched.shapes, {name: watched.entries[name] for name in constants if name in watched.entries})
+    report = subject.argued(kept.ran, kept.watched[0], subject.row(kept.model), kept.batch, kept.optimize)
+    return Said(report.proved, report.reason if report.contradiction else _contradiction(kept))
 
 
 def _contradiction(kept: Any) -> str | None:
@@ -246,15 +249,15 @@ def _contradiction(kept: Any) -> str | None:
     _, base, moved = kept.watched
     try:
         graph = onnx_graph.OnnxGraph(kept.ran, kept.optimize)
-        found = graph.walk(kept.batch, _survey(base, graph.constants))
+        found = graph.walk(kept.batch, subject.seen(base, graph.constants))
     except (Unproved, ValueError):
         return None
     wrong = next((str(each) for each in found.values() if isinstance(each, Contradiction)), None)
     if wrong is not None or moved is None:
         return wrong
     for name, claim in found.items():
-        if isinstance(claim, Value) and name in base.entries:
-            how = subject._disagreement(claim, base.entries[name], moved.entries[name], kept.batch, kept.row)
+        if isinstance(claim, Value) and name in base[1]:
+            how = subject._disagreement(claim, base[1][name], moved[1][name], kept.batch, kept.row)
             if how:
                 return f"{name}: {how}"
     return None
@@ -275,7 +278,8 @@ def loaded(paths: list[Path], processes: int) -> list[Case]:
         if isinstance(one, workers.Death):
             print(f"ATTENTION: graph {cases[one.number].kept.number}: {one.signal}", flush=True)
             continue
-        number, fired, proved, wrong, usable = one
+        number, fired, reached, proved, wrong, usable = one
+        switches.reached |= reached
         case = cases[number]
         case.fired, case.proved = frozenset(map(sys.intern, fired)), proved
         if wrong:
@@ -285,13 +289,17 @@ def loaded(paths: list[Path], processes: int) -> list[Case]:
     return [cases[number] for number in sorted(right)]
 
 
-def _unmutated(case: Case) -> tuple[frozenset[str], bool, str | None, bool]:
-    """What fires in a graph, whether it is proved, what is wrong about that, and whether mutants can be tried on it."""
+def _unmutated(case: Case) -> tuple[frozenset[str], frozenset[str], bool, str | None, bool]:
+    """Which checks fire in a graph and which are asked, whether it is proved, what is wrong about that, and whether
+    mutants can be tried on it.
+    """
     switches.fired.clear()
+    switches.reached.clear()
     said = case.said()
     fired = frozenset(switches.fired)
-    wrong = said.contradiction or said.crash or (case.violation if said.proved else None)
-    return fired, said.proved, wrong, not (case.kept.deadly and said.passed)
+    false = f"admitted by {case.kept.guard}: {case.kept.outside}" if case.kept.outside else None
+    wrong = said.contradiction or said.crash or ((false or case.violation) if said.proved else None)
+    return fired, frozenset(switches.reached), said.proved, wrong, not (case.kept.deadly and said.passed)
 
 
 def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
@@ -299,10 +307,11 @@ def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
     fired = [case for case in cases if mutant.switch in case.fired]
     if mutant.operator:
         fired = [case for case in fired if mutant.operator in case.operators]
+    groups = [[case for case in fired if case.order == order] for order in range(3)]
     more: list[int] = []
     mutant.out()
     try:
-        for tries, case in enumerate(fired[:most]):
+        for tries, case in enumerate(case for group in groups for case in group[:most]):
             said = case.said()
             kind = _finding(case, said)
             if kind is not None:
@@ -310,7 +319,9 @@ def hunted(mutant: Mutant, cases: list[Case], most: int) -> dict[str, Any]:
             more += [case.kept.number] if said.proved and not case.proved else []
     finally:
         mutant.back()
-    known = equivalent.reason(mutant.wider or mutant.name)
+    if mutant.checks and mutant.switch not in switches.reached:
+        return {"mutant": mutant.name, "end": UNREACHED}
+    known = equivalent.reason(mutant.name)
     end = {"end": MISSED} if known is None else {"end": EQUIVALENT, "kind": known[0], "why": known[1]}
     return {"mutant": mutant.name, **end, "fired": len(fired), "proved more": len(more), "such as": more[:5]}
 
@@ -320,6 +331,8 @@ def _finding(case: Case, said: Said) -> dict[str, str] | None:
         return {"kind": "crash", "how": said.crash.strip().splitlines()[-1]}
     if said.passed:
         return {"kind": "death", "how": "the runtime dies of a node that passes"}
+    if said.proved and case.kept.outside:
+        return {"kind": OUTSIDE[case.kept.taken], "how": f"{case.kept.guard}: {case.kept.outside}"}
     if said.proved and case.violation:
         return {"kind": "false proof", "how": case.violation}
     return {"kind": "contradiction", "how": said.contradiction} if said.contradiction else None
@@ -332,7 +345,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of these; a new one if not given")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--most", type=int, default=3000, help="graphs for each mutant")
+    parser.add_argument("--most", type=int, default=1500, help="graphs for each mutant")
     parser.add_argument("--only", default="", help="mutants whose names hold this text")
     asked = parser.parse_args()
     every = mutants(switched())
@@ -370,28 +383,23 @@ def _tried(chosen: list[Mutant], cases: list[Case], most: int, processes: int) -
 
 
 def summary(log: Path) -> str:
-    """What a log says of each mutant, found if it ever was; forms for single attributes are counted apart."""
+    """What a log says of each mutant, found if it ever was."""
     best: dict[str, dict[str, Any]] = {}
     for entry in map(json.loads, log.read_text().splitlines()):
         if entry["end"] == FOUND or best.get(entry["mutant"], {}).get("end") != FOUND:
             best[entry["mutant"]] = entry
-    lines = []
-    for title, single in (("checks", False), ("forms of single attributes", True)):
-        lines += _account(title, [entry for name, entry in best.items() if name.startswith("attribute ") == single])
-    return "\n".join(lines)
-
-
-def _account(title: str, some: list[dict[str, Any]]) -> Iterator[str]:
-    """Mutants of one sort: how many were found and how, how many were not and why."""
+    some = list(best.values())
     ends = Counter(entry["end"] for entry in some)
-    yield f"{title}: {len(some)} mutants"
-    for end in (FOUND, EQUIVALENT):
-        kinds = Counter(entry["kind"] for entry in some if entry["end"] == end)
-        yield f"  {end} {ends[end]}: " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
-    rest = ends[FOUND] + ends[MISSED]
-    yield f"  missed {ends[MISSED]}; found {ends[FOUND]} of {rest} that are not argued equivalent"
-    yield f"  that is {100 * ends[FOUND] / max(rest, 1):.1f} %"
-    yield from (f"  missed {entry['mutant']}" for entry in some if entry["end"] == MISSED)
+    kinds = Counter(entry["kind"] for entry in some if entry["end"] == FOUND)
+    counts = (f"{end} {ends[end]}" for end in (FOUND, UNREACHED, EQUIVALENT, MISSED))
+    lines = [f"{len(some)} mutants: {', '.join(counts)}"]
+    lines += [f"  found, {kind}: {count}" for kind, count in kinds.most_common()]
+    rest = max(ends[FOUND] + ends[MISSED], 1)
+    lines += [f"  found of those that are asked and not argued equivalent: {100 * ends[FOUND] / rest:.1f} %"]
+    lines += [f"  found of all: {100 * ends[FOUND] / max(len(some), 1):.1f} %"]
+    for end in (UNREACHED, EQUIVALENT, MISSED):
+        lines += [f"  {end}: {entry['mutant']}" for entry in some if entry["end"] == end]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def integers(batch: int, sizes: list[int], elem_type: int, seed: int) -> np.ndar
     return rng.integers(-3, 5, (batch, *sizes)).astype(TYPES[elem_type])
 
 
-def violation(model: bytes, batch: int, any_batch: bool) -> str | None:
+def violation(model: bytes, batch: int) -> str | None:
     """How the output of a row was seen to depend on more than the row; None if it was not.
 
     A graph that fails, or gives something else than rows, is no violation: it cannot vote.
@@ -96,9 +96,7 @@ def violation(model: bytes, batch: int, any_batch: bool) -> str | None:
         return f"{batch} rows went in, the output has shape {whole.shape}"
     exact = _exact(proto, base)
     here = [found for check in (_repeated, _replaced) for found in check(run, base, whole, exact)]
-    moved = [
-        found for check in (_permuted, _alone if any_batch else _copies) for found in check(run, base, whole, exact)
-    ]
+    moved = [found for check in (_permuted, _copies) for found in check(run, base, whole, exact)]
     moved += _extreme(proto, run, base)
     if not exact and DECIDING & {node.op_type for node in proto.graph.node}:
         moved = [f"{DIGITS}{one}" for one in moved]
@@ -182,20 +180,6 @@ def _extreme(proto: onnx.ModelProto, run: Run, base: np.ndarray) -> Iterator[str
         values = [value for batch in (there, turned) for value in all_values(proto, names)(batch).values()]
         if not any(value.dtype.kind == "f" and np.isnan(value).any() for value in values):
             yield f"the order of rows matters if one is {large}"
-
-
-def _alone(run: Run, base: np.ndarray, whole: np.ndarray, exact: bool) -> Iterator[str]:
-    """Rows in smaller and larger batches."""
-    batch = len(base)
-    for size in {1, 2, 3, batch - 1} - {batch, 0}:
-        rows = np.arange(size) % batch
-        found = _try(run, np.ascontiguousarray(base[rows]))
-        if found is not None and not equal(found, whole[rows], exact):
-            return (yield f"{size} rows alone give another output")
-    rows = np.arange(batch + 2) % batch
-    found = _try(run, np.ascontiguousarray(base[rows]))
-    if found is not None and not equal(found, whole[rows], exact):
-        yield "rows in a larger batch give another output"
 
 
 def _copies(run: Run, base: np.ndarray, whole: np.ndarray, exact: bool) -> Iterator[str]:

@@ -4,16 +4,18 @@ The argument is tried alone, without the witness, which would hide its mistakes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import planting
 from oracle import inputs, session
 
-from soundsmooth.models.independence import onnx_graph, onnx_seen, prove_onnx
+from soundsmooth.models.independence import onnx_graph, onnx_proof, onnx_seen, prove_onnx
+from soundsmooth.models.independence.report import Report
 from soundsmooth.models.independence.values import Contradiction, Unproved, Value
 from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
 from soundsmooth.models.onnx_schema import malformed
@@ -22,6 +24,8 @@ from soundsmooth.models.onnx_schema import malformed
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None
 #: Operators that need another device, and those of the optimizer's own.
 ELSEWHERE = frozenset(("MemcpyFromHost", "MemcpyToHost"))
+#: Shapes of all values of a graph, and entries of some; None if it does not run.
+Shown = tuple[dict[str, tuple[int, ...]], dict[str, np.ndarray]] | None
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,6 @@ class Verdict:
     operators: Counter[str] = field(default_factory=Counter)
     graph: bytes = b""
     """The graph that was proved: the one that would vote."""
-    any_batch: bool = False
-    """Whether other batch sizes are covered as well."""
 
 
 def table() -> list[tuple[str, str]]:
@@ -47,18 +49,85 @@ def table() -> list[tuple[str, str]]:
 
 def prove(model: bytes, batch: int, optimize: bool = False) -> Verdict:
     """What the inspector says of a graph, as it is or as the optimizer leaves it."""
-    proto = onnx.load_model_from_string(model)
-    problem = malformed(proto) or onnx_graph.hopeless(model)
+    problem = refused_as_file(model)
     if problem is not None:
         return Verdict(False, problem, None)
     try:
         ran = frozen_session(model, "cpu", "", 1, "all", FOLDER)[1] if optimize else model
     except NotFrozenError as error:
         return Verdict(False, str(error), None)
-    shape = tuple(size.dim_value or 2 for size in proto.graph.input[0].type.tensor_type.shape.dim[1:])
-    report = prove_onnx(ran, probe, lambda values: values, shape, batch, internal=optimize, witness=False)
+    report = prove_onnx(ran, probe, lambda values: values, row(model), batch, internal=optimize, witness=False)
     wrong = report.reason if report.contradiction else contradiction(ran, batch, optimize)
     return Verdict(report.proved, report.reason, wrong, Counter(report.operators), ran)
+
+
+def refused_as_file(model: bytes) -> str | None:
+    """Why a file is refused before the runtime sees it."""
+    return malformed(onnx.load_model_from_string(model)) or onnx_graph.hopeless(model)
+
+
+def row(model: bytes) -> tuple[int, ...]:
+    """The shape of a row; 2 where nothing is declared."""
+    kind = onnx.load_model_from_string(model).graph.input[0].type.tensor_type
+    return tuple(size.dim_value or 2 for size in kind.shape.dim[1:])
+
+
+def argued(ran: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> Report:
+    """The argument about a graph, if the runtime shows these shapes and entries; none if it fails."""
+    onnx_proof.survey = lambda proto, constants, *_: seen(shown, constants)
+    try:
+        return prove_onnx(ran, probe, lambda values: values, rows, batch, internal=internal, witness=False)
+    finally:
+        onnx_proof.survey = onnx_seen.survey
+
+
+def seen(shown: Shown, constants: frozenset[str]) -> onnx_seen.Seen:
+    if shown is None:
+        raise ValueError("the runtime fails")
+    shapes, entries = shown
+    return onnx_seen.Seen(shapes, {name: entries[name] for name in constants if name in entries})
+
+
+def watched(proto: onnx.ModelProto, given: Iterable[np.ndarray]) -> list[Shown]:
+    """All values of a graph for some inputs; of the constants that the file holds only those that may be axes."""
+    held = [tensor.name for tensor in proto.graph.initializer]
+    small = [tensor.name for tensor in proto.graph.initializer if onnx_seen._is_small(tensor)]
+    computed = list(dict.fromkeys(onnx_seen.computed(proto)))
+    shapes = list(dict.fromkeys([*(entry.name for entry in proto.graph.input), *held, *computed]))
+    names = [*computed, *(name for name in small if name not in computed)]
+    try:
+        run = probe(*onnx_seen.instrumented(proto, shapes, names))
+    except ValueError:
+        return [None for _ in given]
+    return [_shown(run, batch, shapes, names) for batch in given]
+
+
+def _shown(
+    run: Callable[[np.ndarray], list[np.ndarray]], batch: np.ndarray, shapes: list[str], names: list[str]
+) -> Shown:
+    try:
+        values = list(map(np.asarray, run(batch)))
+    except ValueError:
+        return None
+    sizes = {name: tuple(map(int, one)) for name, one in zip(shapes, values, strict=False)}
+    return sizes, dict(zip(names, values[len(shapes) :], strict=True))
+
+
+def taken(one: planting.Planted, batch: int, rows: tuple[int, ...]) -> Shown:
+    """What the runtime shows of a graph with a fault, if it takes it."""
+    try:
+        return watched(onnx.load_model_from_string(one.model), [np.full((batch, *rows), 0.5, np.float32)])[0]
+    except Exception:  # it cannot even be asked
+        return None
+
+
+def admitted(guard: str, model: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> bool:
+    """Whether one of those who have to refuse a graph lets it pass (`outside`)."""
+    if guard == planting.MALFORMED:
+        return malformed(onnx.load_model_from_string(model)) is None
+    if guard == planting.HOPELESS:
+        return onnx_graph.hopeless(model) is None
+    return argued(model, shown, rows, batch, internal).proved
 
 
 def probe(model: bytes, outputs: Sequence[str]) -> Callable[[np.ndarray], list[np.ndarray]]:

@@ -32,7 +32,7 @@ def elementwise(values: Sequence[Value], batch: int) -> Value:
         raise Unproved("broadcasting lays the batch axis of one operand along another axis of the other")
     if not places:
         return Value(shape)
-    ((place, outer),) = places
+    place, outer = min(places)
     for value in values:
         own = place - len(shape) + value.rank
         if value.axis is None and own >= 0 and not alike(value, own, outer, batch):
@@ -43,7 +43,7 @@ def elementwise(values: Sequence[Value], batch: int) -> Value:
 def same_shape(value: Value, others: Sequence[Value], batch: int) -> Value:
     """Elementwise, where the operands `others` must not make the result larger than `value`."""
     result = elementwise([value, *others], batch)
-    if result.shape != value.shape or result.axis != value.axis:
+    if result.shape != value.shape:
         raise Unproved("a parameter is larger than what it applies to")
     return result
 
@@ -57,18 +57,17 @@ def along(value: Value, axes: Sequence[int]) -> Value:
 
 def reduced(value: Value, axes: Sequence[int], keep: bool) -> Value:
     """Entries are combined along the given axes, of which nothing or extent 1 remains; none is the batch axis."""
-    along(value, axes)
     gone = {axis_of(axis, value.rank) for axis in axes}
-    if keep:
-        shape = tuple(1 if axis in gone else size for axis, size in enumerate(value.shape))
-        return Value(shape, value.axis, value.outer)
-    return dropped(value, gone)
+    if not keep:
+        return dropped(value, gone)
+    along(value, axes)
+    return Value(tuple(1 if axis in gone else size for axis, size in enumerate(value.shape)), value.axis, value.outer)
 
 
 def dropped(value: Value, gone: set[int]) -> Value:
     """The tensor without some of its axes, none of which is the batch axis."""
     if value.axis in gone:
-        raise Unproved("the batch axis is taken away")
+        raise Unproved("it works along the batch axis, or takes it away, so rows see each other")
     shape = tuple(size for axis, size in enumerate(value.shape) if axis not in gone)
     axis = None if value.axis is None else value.axis - sum(one < value.axis for one in gone)
     return Value(shape, axis, value.outer)
@@ -124,7 +123,7 @@ def tiled(value: Value, repeats: Sequence[int]) -> Value:
         raise Unproved("there must be one number of repeats for each axis")
     if value.axis is not None and repeats[value.axis] != 1:
         raise Unproved("the batch axis is repeated")
-    shape = tuple(size * times for size, times in zip(value.shape, repeats, strict=True))
+    shape = tuple(size * times for size, times in zip(value.shape, repeats, strict=False))
     return Value(shape, value.axis, value.outer)
 
 
@@ -133,21 +132,17 @@ def concatenated(values: Sequence[Value], axis: int, batch: int) -> Value:
 
     All have their rows on the same axis; constants among them are the same for every row along it.
     """
-    rank = values[0].rank
-    axis = axis_of(axis, rank)
-    if any(value.rank != rank for value in values):
-        raise Unproved("tensors of different ranks are concatenated")
+    axis = axis_of(axis, values[0].rank)
+    if len({(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}) > 1:
+        raise Unproved("the operands' shapes do not fit together")
     places = {(value.axis, value.outer) for value in values if value.axis is not None}
-    if len(places) != 1:
+    if len(places) > 1:
         raise Unproved("rows are concatenated that lie on different axes, or in another order")
-    ((place, outer),) = places
-    assert place is not None
+    place, outer = min((value.axis, value.outer) for value in values if value.axis is not None)
     if place == axis:
         raise Unproved("rows are concatenated along the batch axis")
     if not all(value.axis is not None or alike(value, place, outer, batch) for value in values):
         raise Unproved("a constant is concatenated to rows that differs from row to row")
-    if len({(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}) > 1:
-        raise Unproved("the operands' shapes do not fit together")
     total = sum(value.shape[axis] for value in values)
     return Value((*values[0].shape[:axis], total, *values[0].shape[axis + 1 :]), place, outer)
 
@@ -158,7 +153,7 @@ def product_of_matrices(left: Value, right: Value, batch: int) -> Value:
     Rows may lie on the first axes of both, or on m of the left or n of the right alone: then each sum belongs to one
     row. A vector on the right stands for [k, 1]; rows in a vector would be summed.
     """
-    if left.rank < 2 or right.rank < 1:
+    if left.rank < 2:
         raise Unproved("a vector on the left of a product of matrices")
     vector = right.rank == 1
     right = inserted(right, [1]) if vector else right
@@ -188,25 +183,26 @@ def summed(equation: str, values: Sequence[Value]) -> Value:
     The batch's letter is the same in all operands with rows, stands in no constant, and stays: then each sum belongs to
     one row.
     """
-    left, arrow, right = equation.replace(" ", "").partition("->")
+    left, _, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if not arrow or not "".join([*terms, right]).isalpha() or len(terms) != len(values):
-        raise Unproved("its equation has dots, no arrow, or the wrong number of operands")
+    if not "".join([*terms, right]).isalpha():
+        raise Unproved("its equation has more than letters, commas and an arrow")
     if any(len(set(term)) != len(term) for term in [*terms, right]):
         raise Unproved("its equation repeats a letter within a term")
     sizes: dict[str, int] = {}
     for term, value in zip(terms, values, strict=True):
         if len(term) != value.rank:
             raise Unproved("its equation does not fit the operands' ranks")
-        if any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=True)):
+        if any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=False)):
             raise Unproved("a letter of its equation stands for different extents")
     pairs = list(zip(terms, values, strict=True))
     rows = {(term[value.axis], value.outer) for term, value in pairs if value.axis is not None}
     letter, outer = rows.pop()
     fixed = "".join(term for term, value in pairs if value.axis is None)
-    if rows or letter not in right or letter in fixed:
-        raise Unproved("it sums over the batch axis, or makes every row meet every row")
-    return Value(tuple(sizes[one] for one in right), right.index(letter), outer)
+    place = right.find(letter)
+    if rows or place < 0 or letter in fixed:
+        raise Unproved("it sums over the batch axis, makes every row meet every row, or says nothing of its result")
+    return Value(tuple(sizes[one] for one in right), place, outer)
 
 
 def only_first(value: Value, what: str) -> None:

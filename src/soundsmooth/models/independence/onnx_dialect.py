@@ -5,9 +5,9 @@ an axis named twice, a list of another length. The rules say what an operator do
 where ONNX defines it and onnxruntime was seen to agree; they say nothing of the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ..onnx_schema import misfit
 from .onnx_node import Attribute, Form, Node, Rule
@@ -42,10 +42,12 @@ def check(node: Node, rule: Rule, proto: "onnx.NodeProto") -> None:
 
 
 def _miscounted(node: Node, least: int, most: int) -> str | None:
-    """Of an operator without a schema: the number of operands; the first `least` are there."""
+    """Of an operator without a schema: the number of operands; the first `least` are there, and the first output."""
     there = [value is not None for value in node.inputs]
     if not least <= len(there) <= most or not all(there[:least]):
         return f"it has {sum(there)} operands; the rule is for {least} to {most}"
+    if all(shape is None for shape in node.shapes[:1]):
+        return "its first output has no name"
     return None
 
 
@@ -63,15 +65,15 @@ def _shown(value: Attribute) -> str:
     return "a tensor" if value is None else str(list(value) if isinstance(value, tuple) else value)[:60]
 
 
-# Forms of attributes. ---------------------------------------------------------------------------------------------
+# Forms of attributes. Of operators with a schema the type is known; of the runtime's own the forms ask for it. -------
 
 
 def _integers(text: str, length: Callable[[Node], int], least: int) -> Form:
     """A list with as many integers as the rank asks for."""
 
     def fits(value: Attribute, node: Node) -> bool:
-        listed = isinstance(value, tuple) and len(value) == length(node)
-        return listed and all(isinstance(entry, int) and least <= entry < MOST for entry in value)  # type: ignore[union-attr]
+        whole = isinstance(value, tuple) and all(isinstance(entry, int) and least <= entry < MOST for entry in value)
+        return whole and len(value) == length(node)  # type: ignore[arg-type]
 
     return Form(text, fits)
 
@@ -84,6 +86,11 @@ def _word(*allowed: str) -> Form:
     return Form(" or ".join(word or "(empty)" for word in allowed), lambda value, _: value in allowed)
 
 
+def anything(value: Attribute, node: Node) -> bool:
+    """All values of its type."""
+    return True
+
+
 def _rank(node: Node) -> int:
     return node.input(0).rank
 
@@ -92,8 +99,19 @@ def _is_axis(value: Attribute, node: Node) -> bool:
     return isinstance(value, int) and -_rank(node) <= value < _rank(node)
 
 
-def _are_axes(value: Attribute, node: Node) -> bool:
-    return isinstance(value, tuple) and len(value) > 0 and all(_is_axis(axis, node) for axis in value)
+def _axes(text: str, rank: Callable[[Node, Sequence[int]], int]) -> Form:
+    """Axes of something with this rank: one at least, and each but once."""
+
+    def fits(value: Attribute, node: Node) -> bool:
+        axes = cast(tuple[int, ...], value)
+        most = rank(node, axes)
+        return all(-most <= axis < most for axis in axes) and 0 < len({axis % most for axis in axes}) == len(axes)
+
+    return Form(text, fits)
+
+
+def _is_order(value: Attribute, node: Node) -> bool:
+    return sorted(cast(tuple[int, ...], value)) == list(range(_rank(node)))
 
 
 FLAG = _integer("0 or 1", 0, 1)
@@ -101,30 +119,25 @@ OFF = _integer("0", 0)
 ONE = _integer("1", 1)
 NUMBER = Form("a finite number", lambda value, _: isinstance(value, float) and isfinite(value))
 NUMBERS_LISTED = Form(
-    "finite numbers", lambda value, _: isinstance(value, tuple) and all(isfinite(number) for number in value)
+    "finite numbers",
+    lambda value, _: isinstance(value, tuple) and all(isinstance(one, float) and isfinite(one) for one in value),
 )
 COUNT = Form(f"1 to {MOST - 1}", lambda value, _: isinstance(value, int) and 1 <= value < MOST)
-TYPE = Form("a type of numbers, not double", lambda value, _: isinstance(value, int) and value in NUMBERS - {DOUBLE})
-INTEGER = Form("an integer", lambda value, _: isinstance(value, int))
-TENSOR = Form("a tensor, or numbers", lambda value, _: not isinstance(value, str))
-TEXT = Form("a string", lambda value, _: isinstance(value, str))
+TYPE = Form("a type of numbers, not double", lambda value, _: value in NUMBERS - {DOUBLE})
+INTEGER = Form("an integer", anything)
+TENSOR = Form("a tensor, or numbers", anything)
+TEXT = Form("a string", anything)
+LISTED = Form("integers", anything)
 AXIS = Form("an axis of the first operand", _is_axis)
 CUT = Form(
     "an axis of the first operand, or its rank", lambda value, node: _is_axis(value, node) or value == _rank(node)
 )
-AXES = Form("axes of the first operand", _are_axes)
-NEW_AXES = Form(
-    "axes of the result",
-    lambda value, node: isinstance(value, tuple) and all(isinstance(axis, int) for axis in value),
-)
+AXES = _axes("axes of the first operand, each once", lambda node, _: _rank(node))
+NEW_AXES = _axes("axes of the result, each once", lambda node, axes: _rank(node) + len(axes))
 SIZES = _integers("a positive integer for each axis from 2 on", lambda node: _rank(node) - 2, 1)
 PADS = _integers("two integers ≥ 0 for each axis from 2 on", lambda node: 2 * (_rank(node) - 2), 0)
 ALL_PADS = _integers("two integers for each axis", lambda node: 2 * _rank(node), 1 - MOST)
-PERMUTATION = Form(
-    "a permutation of the axes",
-    lambda value, node: isinstance(value, tuple) and sorted(value) == list(range(_rank(node))),
-)
-LISTED = Form("integers", lambda value, _: isinstance(value, tuple) and all(isinstance(entry, int) for entry in value))
+PERMUTATION = Form("a permutation of the axes", _is_order)
 PARTS = _integers("a length for each output", lambda node: len(node.shapes), 1)
 PADDING = _word("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 EDGES = _word("constant", "reflect", "edge")

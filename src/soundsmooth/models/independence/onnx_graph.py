@@ -218,10 +218,8 @@ def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
     if len(graph.input) != 1:
         raise Unproved(f"the graph has {len(graph.input)} inputs, not one; constants that are inputs could be replaced")
     entry = graph.input[0]
-    if entry.type.WhichOneof("value") != "tensor_type" or entry.type.tensor_type.elem_type not in NUMBERS:
+    if entry.type.tensor_type.elem_type not in NUMBERS:  # 0 if it is no tensor
         raise Unproved("the graph's input is not a tensor of numbers")
-    if len(entry.type.tensor_type.shape.dim) < 2:
-        raise Unproved("the graph's input does not declare a shape [batch, …]")
     return entry.name, tuple(size.dim_value or None for size in entry.type.tensor_type.shape.dim)
 
 
@@ -297,7 +295,7 @@ def fixed_batch(declared: Sequence[int | None]) -> int | None:
 def inputs_fit(declared: Sequence[int | None], shape: Shape) -> bool:
     """Whether inputs of this shape are those that the graph declares."""
     return len(declared) == len(shape) + 1 and all(
-        size in (None, given) for size, given in zip(declared[1:], shape, strict=True)
+        size in (None, given) for size, given in zip(declared[1:], shape, strict=False)
     )
 
 

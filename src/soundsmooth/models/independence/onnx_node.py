@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .values import Results, Unproved, Value, axis_of, integers
+from .values import Results, Value, axis_of, integers
 
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...] | None
 
@@ -19,10 +19,9 @@ class Node(Results):
     inputs: Sequence[Value | None]
 
     def input(self, number: int) -> Value:
-        """An operand that must be there."""
-        value = self.optional(number)
-        if value is None:
-            raise Unproved(f"operand {number} is missing")
+        """An operand that must be there: the dialect has seen to it, and to the types of attributes."""
+        value = self.inputs[number]
+        assert value is not None
         return value
 
     def optional(self, number: int) -> Value | None:
@@ -34,24 +33,19 @@ class Node(Results):
 
     def integer(self, name: str, default: int) -> int:
         value = self.attributes.get(name, default)
-        if not isinstance(value, int):
-            raise Unproved(f"its attribute {name} is not an integer")
+        assert isinstance(value, int)
         return value
 
     def text(self, name: str, default: str) -> str:
         value = self.attributes.get(name, default)
-        if not isinstance(value, str):
-            raise Unproved(f"its attribute {name} is not a string")
+        assert isinstance(value, str)
         return value
 
     def numbers(self, name: str) -> tuple[int, ...] | None:
         """An attribute that is a list of integers, or None."""
         value = self.attributes.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, tuple) or not all(isinstance(entry, int) for entry in value):
-            raise Unproved(f"its attribute {name} is not a list of integers")
-        return tuple(int(entry) for entry in value)
+        assert value is None or isinstance(value, tuple)
+        return None if value is None else tuple(int(entry) for entry in value)
 
     def listed(self, name: str, number: int, since: int) -> tuple[int, ...] | None:
         """Integers that were an attribute before opset `since` and are operand `number` from then on."""

@@ -135,8 +135,8 @@ def _top(node: Node) -> list[Value]:
 
 def _others_kept(node: Node, value: Value, changed: set[int], number: int = 0) -> Value:
     """The result, in which only the extents of some axes may be others."""
-    found = node.result(value.axis, value.outer, number)
-    sizes = tuple(found.shape[axis] if axis in changed else size for axis, size in enumerate(value.shape))
+    found = node.shape(number)
+    sizes = tuple(found[axis] if axis in changed else size for axis, size in enumerate(value.shape))
     return node.checked(Value(sizes, value.axis, value.outer), number)
 
 
@@ -228,6 +228,21 @@ def _reshape(node: Node) -> list[Value]:
     return [flow.reshaped(node.input(0), node.shape(), node.batch)]
 
 
+def _squeeze(node: Node) -> list[Value]:
+    """The same entries in C order, without some axes, each named once, or without all of extent 1."""
+    axes = node.listed("axes", 1, 13)
+    if axes is not None:
+        axes_of(axes, node.input(0).rank)
+    return _reshape(node)
+
+
+def _unsqueeze(node: Node) -> list[Value]:
+    """The same entries in C order, with new axes of extent 1, each named once."""
+    axes = node.listed("axes", 1, 13) or ()
+    axes_of(axes, node.input(0).rank + len(axes))
+    return _reshape(node)
+
+
 def _transpose(node: Node) -> list[Value]:
     """The axes in another order."""
     order = node.numbers("perm") or tuple(reversed(range(node.input(0).rank)))
@@ -242,19 +257,17 @@ def _concat(node: Node) -> list[Value]:
 def _split(node: Node) -> list[Value]:
     """Cut up along an axis that is not the batch axis."""
     value = flow.along(node.input(0), [node.axis(0)])
-    parts = [number for number, shape in enumerate(node.shapes) if shape is not None]
-    found = {number: _others_kept(node, value, {node.axis(0)}, number) for number in parts}
-    return [found.get(number) for number in range(len(node.shapes))]  # type: ignore[misc]
+    return [_others_kept(node, value, {node.axis(0)}, number) for number in range(len(node.shapes))]
 
 
 def _slice(node: Node) -> list[Value]:
     """Other axes are cut at will; of the batch axis all is taken, in its order: the extent stays, the step is 1."""
     value = node.input(0)
-    count = len(node.numbers("starts") or ()) if node.opset < 10 else len(integers(node.input(1), "starts"))
-    axes = axes_of(node.listed("axes", 3, 10) or tuple(range(count)), value.rank)
-    steps = (1,) * count if node.opset < 10 or node.optional(4) is None else integers(node.input(4), "steps")
-    if not len(axes) == len(steps) == count:
-        raise Unproved("its starts, axes and steps have different lengths")
+    starts, ends = node.listed("starts", 1, 10) or (), node.listed("ends", 2, 10) or ()
+    axes = axes_of(node.listed("axes", 3, 10) or tuple(range(len(starts))), value.rank)
+    steps = integers(node.input(4), "steps") if node.optional(4) is not None else (1,) * len(starts)
+    if len({len(starts), len(ends), len(axes), len(steps)}) > 1:
+        raise Unproved("its starts, ends, axes and steps have different lengths")
     if value.axis in axes and (
         steps[axes.index(value.axis)] != 1 or node.shape()[value.axis] != value.shape[value.axis]
     ):
@@ -282,15 +295,20 @@ def _own_entries(value: Value, indices: Value, shape: tuple[int, ...], batch: in
     index is in range, so offset < inner.
     """
     assert value.axis is not None
-    entries, inner = indices.entries, value.shape[value.axis] // batch
-    if entries is None or value.outer != 1 or batch not in indices.shape:
-        raise Unproved("it picks entries of other rows")
-    axis = indices.shape.index(batch)
-    by_row = np.moveaxis(entries, axis, 0).reshape(batch, -1)
-    offsets = by_row - inner * np.arange(batch)[:, np.newaxis]
-    if not ((offsets == offsets[0]) & (offsets >= 0)).all():
-        raise Unproved("it picks entries by the row's position, or of other rows")
-    return Value(shape, value.axis + axis)
+    inner = value.shape[value.axis] // batch
+    for axis, extent in enumerate(indices.shape):
+        if extent == batch and value.outer == 1 and _each_its_own(indices, axis, inner):
+            return Value(shape, value.axis + axis)
+    raise Unproved("it picks entries by the row's position, or of other rows")
+
+
+def _each_its_own(indices: Value, axis: int, inner: int) -> bool:
+    """Whether index number b on this axis is always inner · b + offset, offset ≥ 0 the same for every b."""
+    if indices.entries is None:  # they are too many
+        return False
+    by_row = np.moveaxis(indices.entries, axis, 0).reshape(indices.shape[axis], -1)
+    offsets = by_row - inner * np.arange(len(by_row))[:, np.newaxis]
+    return bool(((offsets == offsets[0]) & (offsets >= 0)).all())
 
 
 def _pad(node: Node) -> list[Value]:
@@ -333,7 +351,8 @@ def rule(
     **attributes: Form,
 ) -> Rule:
     fixed = constants if isinstance(constants, range) else range(constants, MOST_OPERANDS)
-    return Rule(flow, {**(shared or {}), **attributes}, fixed, outputs, operands)
+    most = 1 if outputs is None and operands is not None else outputs
+    return Rule(flow, {**(shared or {}), **attributes}, fixed, most, operands)
 
 
 def _each(names: str, one: Rule) -> dict[str, Rule]:
@@ -341,7 +360,7 @@ def _each(names: str, one: Rule) -> dict[str, Rule]:
 
 
 _SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
-_POOL = {**_SPATIAL, "ceil_mode": FLAG, "storage_order": OFF}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG}
 _REDUCE = {"axes": AXES, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
 _LAYER = {"axis": AXIS, "epsilon": NUMBER, "stash_type": ONE}
 
@@ -381,8 +400,9 @@ RULES: dict[str, Rule] = {
     "MeanVarianceNormalization": rule(_mean_variance, axes=AXES),
     "TopK": rule(_top, constants=1, axis=AXIS, largest=FLAG, sorted=ONE),
     "Trilu": rule(_triangle, constants=1, upper=FLAG),
-    "LayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 3)),  # the runtime has it in all opsets
-    "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 2)),  # the runtime's own
+    # The runtime has the first in all opsets, and the second is its own.
+    "LayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 3), outputs=3),
+    "SimplifiedLayerNormalization": rule(layer_norm, _LAYER, constants=1, operands=(2, 2), outputs=2),
     "RMSNormalization": rule(layer_norm, _LAYER, constants=1),
     "BatchNormalization": rule(_batch_norm, constants=1, outputs=1, epsilon=NUMBER, momentum=NUMBER, training_mode=OFF),
     "InstanceNormalization": rule(_instance_norm, constants=1, epsilon=NUMBER),
@@ -392,15 +412,15 @@ RULES: dict[str, Rule] = {
     "Gemm": rule(gemm, constants=2, alpha=NUMBER, beta=NUMBER, transA=FLAG, transB=FLAG),
     "Conv": rule(convolution, _SPATIAL, constants=1, group=COUNT),
     "AveragePool": rule(pool, _POOL, count_include_pad=FLAG),
-    "MaxPool": rule(pool, _POOL),
+    "MaxPool": rule(pool, _POOL, storage_order=OFF),
     "LpPool": rule(pool, _POOL, p=COUNT),
     **_each("GlobalAveragePool GlobalMaxPool", rule(global_pool)),
     "GlobalLpPool": rule(global_pool, p=COUNT),
     "Einsum": rule(_einsum, equation=TEXT),
     "Reshape": rule(_reshape, constants=1, allowzero=FLAG),
     "Flatten": rule(_reshape, axis=CUT),
-    "Squeeze": rule(_reshape, constants=1, axes=AXES),
-    "Unsqueeze": rule(_reshape, constants=1, axes=NEW_AXES),
+    "Squeeze": rule(_squeeze, constants=1, axes=AXES),
+    "Unsqueeze": rule(_unsqueeze, constants=1, axes=NEW_AXES),
     "Transpose": rule(_transpose, perm=PERMUTATION),
     "Concat": rule(_concat, axis=AXIS),
     "Split": rule(_split, constants=1, axis=AXIS, split=PARTS, num_outputs=COUNT),
@@ -411,9 +431,7 @@ RULES: dict[str, Rule] = {
     "Tile": rule(_tile, constants=1),
     "Shape": rule(_constants_only, start=INTEGER, end=INTEGER),  # of rows too: no shape depends on data
     "ConstantOfShape": rule(_constants_only, constants=0, value=TENSOR),
-    "Constant": rule(
-        _constants_only, constants=0, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER
-    ),
+    "Constant": rule(_constants_only, value=TENSOR, value_int=INTEGER, value_ints=LISTED, value_float=NUMBER),
     "Size": rule(_constants_only),
     "Range": rule(_constants_only, constants=0),
 }

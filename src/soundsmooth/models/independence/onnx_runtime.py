@@ -46,7 +46,7 @@ def _fused_operand(node: Node, number: int, side: str) -> Value:
 def _skip_layer_norm(node: Node) -> list[Value | None]:
     """Layer normalisation of input + skip + bias over the last axis; its fourth output is the sum itself."""
     value, skip = node.input(0), node.input(1)
-    if skip.shape[-2:] != value.shape[-2:] or value.rank < 2:
+    if skip.shape[-2:] != value.shape[-2:]:
         raise Unproved("what is added has another shape")
     bias = node.optional(4)
     total = node.checked(flow.same_shape(value, [skip, *([] if bias is None else [bias])], node.batch))
@@ -72,14 +72,12 @@ def _reorder_output(node: Node) -> list[Value]:
 def _image(node: Node) -> Value:
     value = node.input(0)
     flow.only_first(value, "the blocks of channels")
-    if value.rank != 4:
-        raise Unproved("its operand is no batch of images")
     return value
 
 
 _SPATIAL = {"auto_pad": PADDING, "dilations": SIZES, "kernel_shape": SIZES, "pads": PADS, "strides": SIZES}
 _FUSED = {**_SPATIAL, "group": COUNT, "activation": ACTIVATION, "activation_params": NUMBERS_LISTED}
-_POOL = {**_SPATIAL, "ceil_mode": FLAG, "count_include_pad": FLAG, "storage_order": OFF}
+_POOL = {**_SPATIAL, "ceil_mode": FLAG}
 _GEMM = {"alpha": NUMBER, "beta": NUMBER, "transA": FLAG, "transB": FLAG, "activation": ACTIVATION}
 _GEMM |= {f"activation_{name}": NUMBER for name in ("alpha", "beta", "gamma")}
 
@@ -93,12 +91,13 @@ MICROSOFT: dict[str, Rule] = {
     "QuickGelu": rule(first_decides, operands=(1, 1), alpha=NUMBER),
     "BiasGelu": rule(first_decides, constants=1, operands=(2, 2)),
     "FastGelu": rule(first_decides, constants=1, operands=(1, 2)),
-    "SkipLayerNormalization": rule(_skip_layer_norm, constants=2, operands=(3, 5), epsilon=NUMBER),
+    "SkipLayerNormalization": rule(_skip_layer_norm, constants=2, operands=(3, 5), outputs=4, epsilon=NUMBER),
 }
 
 NCHWC: dict[str, Rule] = {
     "Conv": rule(_fused_convolution, _FUSED, constants=range(1, 3), operands=(2, 4)),
-    **dict.fromkeys(("MaxPool", "AveragePool"), rule(pool, _POOL, operands=(1, 1))),
+    "MaxPool": rule(pool, _POOL, operands=(1, 1), storage_order=OFF),
+    "AveragePool": rule(pool, _POOL, operands=(1, 1), count_include_pad=FLAG),
     **dict.fromkeys(("GlobalMaxPool", "GlobalAveragePool"), rule(global_pool, operands=(1, 1))),
     "ReorderInput": rule(_reorder_input, operands=(1, 1), channels_last=FLAG),
     "ReorderOutput": rule(_reorder_output, operands=(1, 1), channels=COUNT, channels_last=FLAG),

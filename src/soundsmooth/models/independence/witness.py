@@ -6,6 +6,7 @@ because the argument's rules are our own words for what operators do, and a mist
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from .values import Shape, Unproved, Value
 
 Array = npt.NDArray[Any]
 #: The size of most batches; and sizes for one more batch: the first that is no other extent in the graph.
-ROWS, OTHERS = 3, (5, 7, 11, 13)
+ROWS, OTHERS = 3, (5, 4, 2, 7, 11, 13)
+#: Up to so many rows each is kept once, alone; up to so many, halves tell any two rows apart.
+FEW, SEVERAL = 4, 26
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,11 @@ def _findings(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Iterat
     every, first = np.arange(rows), _rows(rng, rows, shape)
     base = _Run(subject, first)
     yield base.voted_alike()
-    for number, kept in enumerate(_halves(rows)):
-        other = np.where(kept.reshape(-1, *[1] * len(shape)), first, _strange(rng, number, first.shape))
+    kinds = cycle(STRANGE)
+    for number, kept in enumerate(_kept(rows)):
+        other = _replaced(rng, first, kept, kinds)
         same = np.flatnonzero(kept)
-        yield _Run(subject, other).same_rows(base, same, same, exact=True, voted=number < 2)
+        yield _Run(subject, other).same_rows(base, same, same, exact=True, voted=number == 0)
     yield _Run(subject, first).same_rows(base, every, every, exact=True, voted=True)  # again, after others: no state
     turned = np.roll(every, 1)
     yield _Run(subject, first[turned]).same_rows(base, every, turned, exact=False)
@@ -69,28 +73,35 @@ def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.f
     return np.asarray(0.5 + noise, np.float32)
 
 
-def _strange(rng: np.random.Generator, number: int, shape: Shape) -> Array:
-    """What rows are replaced by: other noise, NaN, infinite and huge numbers, numbers too small to be normal."""
-    noise = rng.standard_normal(shape)
-    choices = (
-        noise * 100,
-        np.full(shape, np.nan),
-        np.where(noise > 1, np.inf, np.where(noise < -1, -np.inf, noise * 1e30)),
-        noise * 1e-40,
-    )
+#: What rows are replaced by: other noise, NaN, infinite and huge numbers, numbers too small to be normal.
+STRANGE: tuple[Callable[[Array], Array], ...] = (
+    lambda noise: noise * 100,
+    lambda noise: np.full_like(noise, np.nan),
+    lambda noise: np.where(noise > 1, np.inf, np.where(noise < -1, -np.inf, noise * 1e30)),
+    lambda noise: noise * 1e-40,
+)
+
+
+def _replaced(rng: np.random.Generator, first: Array, kept: Array, kinds: Iterator[Callable[[Array], Array]]) -> Array:
+    """The batch with all rows that are not kept replaced, each by the next kind of strange numbers."""
+    found = first.copy()
     with np.errstate(all="ignore"):
-        return np.asarray(choices[number % len(choices)], np.float32)
+        for row in np.flatnonzero(~kept):
+            found[row] = next(kinds)(rng.standard_normal(first.shape[1:]))
+    return found
 
 
-def _halves(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
+def _kept(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
     """Which rows are kept: of any two, each is kept once while the other is replaced. Many rows: halves at random."""
-    if rows > 2 * max(OTHERS):
+    if rows <= FEW:
+        yield from np.eye(rows, dtype=bool)
+    elif rows <= SEVERAL:
+        for bit in range((rows - 1).bit_length()):
+            chosen = (np.arange(rows) >> bit & 1).astype(bool)
+            yield from (chosen, ~chosen)
+    else:
         half = np.random.default_rng(1).permutation(rows) < rows // 2
         yield from (half, ~half)
-        return
-    for bit in range((rows - 1).bit_length()):
-        chosen = (np.arange(rows) >> bit & 1).astype(bool)
-        yield from (chosen, ~chosen)
 
 
 def _unusual(base: "_Run") -> int:
