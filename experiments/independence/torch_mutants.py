@@ -45,6 +45,8 @@ PACKAGE = "soundsmooth.models.independence"
 SOURCE = Path(values.__file__).parent
 #: The modules that the argument for torch graphs stands in.
 MODULES = ("values", "flow", "torch_call", "torch_graph", "torch_memory", "torch_rules", "torch_seen")
+#: Functions that only rules for ONNX graphs come to, or with lists that only they have.
+ONNX = ("values.integers", "values.axes_of", "values.shape")
 #: So many modules that came to its check are shown to a mutant before new ones are drawn.
 KNOWN = 200
 #: The number of the first new one.
@@ -72,7 +74,8 @@ def sites() -> Iterator[Mutant]:
     for module in MODULES:
         text = (SOURCE / f"{module}.py").read_text()
         for function, lines, label, change in _changes(ast.parse(text)):
-            if function in reach or module not in ("values", "flow"):  # others are for ONNX graphs alone
+            shared = module in ("values", "flow")
+            if not shared or (function in reach and f"{module}.{function}" not in ONNX):
                 operators = tuple(sorted(reach.get(function, ())))
                 yield Mutant(f"{module}.{function} {label}", module, _changed(text, change), lines, operators)
 
@@ -202,8 +205,6 @@ def _loosened(name: str) -> Iterator[tuple[str, str]]:
     tensors = [one.name for one in schema.arguments if "Tensor" in str(one.type)]
     for argument in [one for one in tensors if one != rule.lends][:1]:
         yield f"is lent its {argument}", f"lends={argument!r}"
-    if rule.indices:
-        yield "makes no indices", "indices=False"
     for argument in rule.only:
         left = {key: one for key, one in rule.only.items() if key != argument}
         yield f"takes any {argument}", f"only={left!r}"

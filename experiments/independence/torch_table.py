@@ -305,7 +305,7 @@ def einsum(draw: Draw) -> Arguments:
         return call(f"{term},{again}->{''.join(stays)}", [ref, other])
     letters = term[axis] + "z" if axis != row or draw.odd(0.3) else "z"
     other = draw.weight([shape[axis] if not draw.odd(0.2) else 1, 2] if len(letters) == 2 else [2])
-    if draw.chance(0.3):
+    if draw.chance(0.5):
         return call(f"{letters},{term}->{''.join(stays)}{draw.one('z', '')}", [other, ref])
     result = "".join(stays) + draw.one("z", "")
     return call(f"{term},{letters}" + ("" if draw.odd(0.05) else f"->{result}"), [ref, other])
@@ -651,6 +651,8 @@ def sliced(draw: Draw) -> Arguments:
         odd = [Sym("B-1"), Sym("B//2"), -1, 1, size - 1]
         start = draw.one(None, 0, 0) if not draw.odd(0.2) else draw.one(1, -1, Sym("-B"), -size, Sym("B//2"), -100)
         return call(ref, axis, start, draw.rng.choice(whole if not draw.odd(0.3) else odd), 1 if not draw.odd() else 2)
+    if draw.odd(0.04):  # nothing
+        return call(ref, axis, 1, 1, 1)
     ends = (None, size, size - 1, -1, 1, 2, 2**63 - 1, Sym("B"), Sym("B-1"))
     return call(ref, axis, draw.one(None, 0, 1, -1, -2, -100), draw.one(*ends), draw.one(1, 1, 2))
 
@@ -716,6 +718,8 @@ VIEWS += ["alias.default", "contiguous.default", "to.dtype", "reshape.default"]
 
 def entangled(draw: Draw, ref: Ref) -> None:
     """A value, or another in the same memory, is written to; then, mostly, the other one is read."""
+    if draw.chance(0.2):
+        return draw.one(shifted, laid_on_each_other)(draw)  # type: ignore[no-any-return]
     if draw.chance(0.7):
         ref = looked_into(draw)
     sharers = draw.sharers(ref)
@@ -733,6 +737,24 @@ def entangled(draw: Draw, ref: Ref) -> None:
         draw.emit(f"aten.{write}", target, written_in(draw, target) if write.endswith("Tensor") else 5)
     if draw.chance(0.5):
         draw.emit(f"aten.{draw.one('mul', 'add')}.Scalar", reader, 2)
+    return None
+
+
+def shifted(draw: Draw) -> None:
+    """A part of a value is added to the part beside it: what is read has been written to before."""
+    ref = draw.emit("aten.mul.Scalar", draw.value(lambda v: v.dim() > 1 and v.shape[-1] > 2), 1)
+    one, other = draw.emit("aten.slice.Tensor", ref, -1, 1), draw.emit("aten.slice.Tensor", ref, -1, 0, -1)
+    draw.emit(f"aten.{draw.one('add_', 'sub_', 'mul_')}.Tensor", one, other)
+
+
+def laid_on_each_other(draw: Draw) -> None:
+    """A constant is expanded to all rows, so that they are one place in memory, and written to."""
+    ref = draw.floats(2)
+    shape = [1 if axis == draw.rows(ref) else size for axis, size in enumerate(draw.now(ref).shape)]
+    made = draw.emit("aten.mul.Scalar", draw.weight(shape), 1)
+    how = draw.one("aten.expand.default", "aten.expand_as.default")
+    wide = draw.emit(how, made, ref if how.endswith("_as.default") else draw.sizes(ref))
+    draw.emit("aten.masked_fill_.Scalar", wide, draw.emit("aten.gt.Scalar", ref, 0), 5)
 
 
 def looked_into(draw: Draw) -> Ref:
