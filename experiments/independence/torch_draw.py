@@ -274,7 +274,7 @@ class Draw:
         """Small, and of numbers that floats hold exactly, so that comparisons can be exact."""
         if not isinstance(result, Tensor) or result.dim() > DEEPEST or result.numel() > LARGEST:
             raise NoChoice
-        if result.numel() == 0 and self.chance(0.7):
+        if result.numel() == 0 and self.chance(0.3):
             raise NoChoice
         if result.is_floating_point() and result.numel() and not self.odd(0.2):
             exact = result.detach().double()

@@ -29,6 +29,9 @@ EQUAL: dict[str, str] = {
     "flow.summed without `not ''.join([*terms, right]).isalpha()`": "dots stand three times in a term",
     "flow.summed without `len(terms) != len(values)`": REFUSED,
     "flow.summed without `len(term) != value.rank`": REFUSED,
+    "flow.summed without `any((sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=True)))`": (
+        FAILS
+    ),
     "flow.summed without `letter not in right`": FAILS,
     "table instance_norm.default takes any running_mean": "torch refuses one of the statistics without the other",
     "table instance_norm.default takes any running_var": "torch refuses one of the statistics without the other",

@@ -38,7 +38,7 @@ def _faults(graph: fx.Graph, values: dict[fx.Node, Any], output: Any) -> Iterato
         yield "no tensor comes out"
         return
     rows = _of_rows(graph)
-    kept = {_place(values[node]) for node in graph.nodes if node.op in ("placeholder", "get_attr")}
+    kept = {_place(values[node]) for node in graph.nodes if node.op in ("placeholder", "get_attr")} - {None}
     for node in graph.nodes:
         if node.op == "call_function":
             yield from _anywhere(node, values, rows, kept)
@@ -47,7 +47,7 @@ def _faults(graph: fx.Graph, values: dict[fx.Node, Any], output: Any) -> Iterato
             yield from _on_the_way(node, values, rows)
 
 
-def _anywhere(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node], kept: set[int]) -> Iterator[str]:
+def _anywhere(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node], kept: set[int | None]) -> Iterator[str]:
     """Faults of a call that nobody need read."""
     if node.target not in PYTHON and not str(node.target).startswith("aten."):
         yield f"{node}: no operator of torch"
@@ -126,5 +126,7 @@ def _tensors(value: Any) -> list[Tensor]:
     return [one for one in several if isinstance(one, Tensor)]
 
 
-def _place(value: Any) -> int:
-    return value.untyped_storage().data_ptr() if isinstance(value, Tensor) and value.layout == torch.strided else -1
+def _place(value: Any) -> int | None:
+    """Where a tensor's memory begins; None of one that has none."""
+    plain = isinstance(value, Tensor) and value.layout == torch.strided
+    return (value.untyped_storage().data_ptr() or None) if plain else None

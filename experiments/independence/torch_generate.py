@@ -13,6 +13,8 @@ SHAPES = ((8,), (2, 4), (4, 4), (4, 2, 2), (2, 2, 3), (1, 4, 4), (3, 4), (4, 1, 
 BATCHES = (2, 3, 4, 5, 6, 8)
 #: How often a step is something without a rule, and how long programs are.
 OUTSIDE, STEPS = 0.06, 10
+#: How often there is a tensor without entries.
+EMPTY = 0.01
 #: The goal comes before so many steps are made, if it can be drawn in so many tries.
 BEFORE, TRIES = 4, 10
 #: How often it is drawn with care.
@@ -60,6 +62,8 @@ def step(draw: Draw, focus: tuple[str, ...]) -> None:
     if draw.chance(OUTSIDE):
         torch_outside.drawn(draw)
         return
+    if draw.chance(EMPTY):
+        torch_table.nothing(draw)
     chosen = focus if focus and draw.chance(FOCUSED) else tuple(torch_table.TABLE)
     ref = torch_table.drawn(draw, draw.rng.choice(chosen))
     if draw.chance(WRITTEN):

@@ -651,8 +651,6 @@ def sliced(draw: Draw) -> Arguments:
         odd = [Sym("B-1"), Sym("B//2"), -1, 1, size - 1]
         start = draw.one(None, 0, 0) if not draw.odd(0.2) else draw.one(1, -1, Sym("-B"), -size, Sym("B//2"), -100)
         return call(ref, axis, start, draw.rng.choice(whole if not draw.odd(0.3) else odd), 1 if not draw.odd() else 2)
-    if draw.odd(0.04):  # nothing
-        return call(ref, axis, 1, 1, 1)
     ends = (None, size, size - 1, -1, 1, 2, 2**63 - 1, Sym("B"), Sym("B-1"))
     return call(ref, axis, draw.one(None, 0, 1, -1, -2, -100), draw.one(*ends), draw.one(1, 1, 2))
 
@@ -738,6 +736,14 @@ def entangled(draw: Draw, ref: Ref) -> None:
     if draw.chance(0.5):
         draw.emit(f"aten.{draw.one('mul', 'add')}.Scalar", reader, 2)
     return None
+
+
+def nothing(draw: Draw) -> None:
+    """A part of a value that has no entries; something is computed from it, perhaps."""
+    ref = draw.floats(2)
+    empty = draw.emit("aten.slice.Tensor", ref, draw.axis(ref), 1, 1)
+    if draw.chance(0.5):
+        draw.emit("aten.sum.dim_IntList", empty, [draw.axis(empty)])
 
 
 def shifted(draw: Draw) -> None:
