@@ -15,21 +15,21 @@ EQUAL: dict[str, str] = {
     "flow.elementwise without `len(places) > 1`": FAILS,
     "flow.transposed without `sorted(axes) != list(range(value.rank))`": REFUSED,
     "flow.tiled without `len(repeats) != value.rank`": REFUSED,
-    "flow.concatenated without `any((value.rank != rank for value in values))`": (
+    "flow.concatenated without `any(value.rank != rank for value in values)`": (
         "torch takes another rank for empty tensors alone, and their shapes do not fit"
     ),
     "flow.concatenated without `len(places) != 1`": FAILS,
-    "flow.concatenated without `len({(*value.shape[:axis], *value.shape[axis + 1:]) for value in values}) > 1`": (
+    "flow.concatenated without `len({(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}) > 1`": (
         REFUSED
     ),
     "flow.product_of_matrices without `left.rank < 2`": FAILS,
     "flow.product_of_matrices without `right.rank < 1`": REFUSED,
     "flow.product_of_matrices without `left.shape[-1] != right.shape[-2]`": REFUSED,
-    "flow.summed without `not arrow`": "nothing has no letter for the rows",
-    "flow.summed without `not ''.join([*terms, right]).isalpha()`": "dots stand three times in a term",
+    "flow.summed without `not arrow`": "without an arrow there is no result that could have the rows' letter",
+    'flow.summed without `not "".join([*terms, right]).isalpha()`': "dots stand three times in a term",
     "flow.summed without `len(terms) != len(values)`": REFUSED,
     "flow.summed without `len(term) != value.rank`": REFUSED,
-    "flow.summed without `any((sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=True)))`": (
+    "flow.summed without `any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=True))`": (
         FAILS
     ),
     "flow.summed without `letter not in right`": FAILS,

@@ -73,7 +73,7 @@ def sites() -> Iterator[Mutant]:
     reach = reached() | {"write": _views()}
     for module in MODULES:
         text = (SOURCE / f"{module}.py").read_text()
-        for function, lines, label, change in _changes(ast.parse(text)):
+        for function, lines, label, change in _changes(text, ast.parse(text)):
             shared = module in ("values", "flow")
             if not shared or (function in reach and f"{module}.{function}" not in ONNX):
                 operators = tuple(sorted(reach.get(function, ())))
@@ -83,7 +83,7 @@ def sites() -> Iterator[Mutant]:
 Change = Callable[[ast.Module], None]
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, range, str, Change]]:
+def _changes(text: str, tree: ast.Module) -> Iterator[tuple[str, range, str, Change]]:
     """Where each check stands, and how a tree like this one loses it."""
     for number, node in enumerate(ast.walk(tree)):
         for field in ("body", "orelse"):
@@ -92,7 +92,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, range, str, Change]]:
                 if _gives_up(one):
                     lines = range(one.lineno, (one.end_lineno or 0) + 1) if isinstance(one, ast.Raise) else range(0)
                     where = _owner(tree, one.lineno)
-                    for label, change in _ways(node, number, field, place):
+                    for label, change in _ways(text, node, number, field, place):
                         yield where, lines, label, change
 
 
@@ -111,7 +111,7 @@ def _gives_up(node: ast.AST) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Unproved"
 
 
-def _ways(node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[str, Change]]:
+def _ways(text: str, node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[str, Change]]:
     """An alternative of the condition, the whole of it, or the statement."""
 
     def at(tree: ast.Module) -> Any:
@@ -132,9 +132,14 @@ def _ways(node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[
             def less(tree: ast.Module, part: int = part) -> None:
                 at(tree).test.values[part] = ast.Constant(False)
 
-            yield f"without `{ast.unparse(value)}`", less
+            yield f"without `{_source(text, value)}`", less
     elif isinstance(node, ast.If):
-        yield f"without `{ast.unparse(node.test)}`", never
+        yield f"without `{_source(text, node.test)}`", never
+
+
+def _source(text: str, node: ast.AST) -> str:
+    """As it is written, on one line: other versions of Python write a tree in other ways."""
+    return " ".join((ast.get_source_segment(text, node) or "").split())
 
 
 def _changed(text: str, change: Change) -> str:
@@ -336,6 +341,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     began = time.monotonic()
     every = [one for one in [*sites(), *tables()] if options.only in one.name]
+    every.sort(key=lambda one: one.name in EQUAL)  # these take all their time, and each process gets its share of them
     survey = surveyed(options)
     print(f"{len(every)} mutants, {len(survey)} modules in {time.monotonic() - began:.0f} s", flush=True)
 
