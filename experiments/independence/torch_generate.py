@@ -17,6 +17,8 @@ OUTSIDE, STEPS = 0.06, 10
 EMPTY = 0.01
 #: The goal comes before so many steps are made, if it can be drawn in so many tries.
 BEFORE, TRIES = 4, 10
+#: What a draw raises if nothing fits: of an empty tensor there is nothing to choose from.
+MISFITS = (NoChoice, ValueError, IndexError, ZeroDivisionError)
 #: How often it is drawn with care.
 TAME = 0.7
 #: How often an operator of the focus is drawn, and how often a new value is written to.
@@ -40,7 +42,7 @@ def generated(seed: int, number: int, focus: tuple[str, ...] = ()) -> tuple[Prog
         if len(draw.program.steps) >= before:
             before = STEPS
             reach(draw)
-        with suppress(NoChoice):
+        with suppress(*MISFITS):
             step(draw, focus)
     draw.program.output = output(draw)
     return draw.program, draw.shape, draw.batch
@@ -51,7 +53,7 @@ def reach(draw: Draw) -> None:
     oddness = draw.oddness
     draw.oddness = 0.0 if draw.chance(TAME) else oddness
     for _ in range(TRIES):
-        with suppress(NoChoice):
+        with suppress(*MISFITS):
             torch_table.home(draw, torch_table.drawn(draw, draw.program.goal))
             break
     draw.oddness = oddness

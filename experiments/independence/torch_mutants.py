@@ -352,9 +352,10 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     ends = []
     with (options.out / "torch_mutants.jsonl").open("w", encoding="utf-8") as log:
-        for one in results(work, list(range(len(every))), options.processes, 60 + 4 * options.patience):
-            if isinstance(one, Death):
-                one = {"mutant": every[one.number].name, "end": "found", "kind": "crashes", "what": one.signal}
+        for one in results(work, list(range(len(every))), options.processes, 60 + 10 * options.patience):
+            if isinstance(one, Death):  # of an error of the fuzzer's own, or silent for too long: no finding
+                end = "missed" if one.signal == "SIGKILL" or one.signal.startswith("exit") else "found"
+                one = {"mutant": every[one.number].name, "end": end, "kind": "crashes", "what": one.signal}
             log.write(json.dumps(one, ensure_ascii=False) + "\n")
             ends.append(one)
     print(f"torch {torch.__version__}, seed {options.seed}, {time.monotonic() - began:.0f} s")
