@@ -14,7 +14,7 @@ BATCHES = (2, 3, 4, 5, 6, 8)
 #: How often a step is something without a rule, and how long programs are.
 OUTSIDE, STEPS = 0.06, 10
 #: How often there is a tensor without entries.
-EMPTY = 0.01
+EMPTY = 0.02
 #: The goal comes before so many steps are made, if it can be drawn in so many tries.
 BEFORE, TRIES = 4, 10
 #: What a draw raises if nothing fits: of an empty tensor there is nothing to choose from.

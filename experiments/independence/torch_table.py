@@ -110,7 +110,7 @@ def memory() -> None:
 
 def type_of(draw: Draw) -> torch.dtype:
     """A type of numbers: rather a float; an integer rounds; complex numbers and eight bits have no rules."""
-    if draw.odd(0.02):
+    if draw.odd(0.05):
         return draw.one(torch.complex64, torch.float8_e4m3fn)  # type: ignore[no-any-return]
     if draw.odd(0.3):
         return draw.one(torch.int64, torch.bool, torch.uint8, torch.int32)  # type: ignore[no-any-return]
