@@ -14,6 +14,7 @@ from torch_program import SIZES, Const, Program, Ref, Step, Sym, Weight, perform
 
 #: The second batch size equals no other extent.
 OTHER = 7
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 LARGEST, DEEPEST, HIGHEST = 1024, 6, 1e6
 #: How often a choice does not care for the rows, in programs of three kinds.
 ODD = (0.02, 0.15, 0.5)
@@ -35,6 +36,8 @@ class Draw:
         """It may write where others read."""
         self.runs: list[list[Any]] = [[numbers((size, *shape), self.rng)] for size in self._batches()]
         self.scratch: list[Tensor] = []
+        self.constants: set[int] = set()
+        """The values that are computed from weights and sizes alone."""
 
     def _batches(self) -> list[int]:
         return [self.batch] if self.fixed else [self.batch, OTHER]
@@ -83,7 +86,8 @@ class Draw:
         return found[-1] if self.chance(0.4) else self.rng.choice(found[-8:] if self.chance(0.7) else found)
 
     def floats(self, least: int = 0, most: int = DEEPEST) -> Ref:
-        return self.value(lambda value: value.is_floating_point() and least <= value.dim() <= most)
+        types = (torch.float32,) if self.chance(0.8) else FLOATS
+        return self.value(lambda value: value.dtype in types and least <= value.dim() <= most)
 
     def of_rank(self, rank: int) -> Ref:
         """Floats of so many axes; made by reshaping, if there are none or by chance."""
@@ -253,7 +257,10 @@ class Draw:
         for run, result in zip(self.runs, results, strict=True):
             run.append(result)
         self.program.steps.append(step)
-        return Ref(len(self.program.steps))
+        number = len(self.program.steps)
+        if all(one in self.constants for one in _entries(step)):
+            self.constants.add(number)
+        return Ref(number)
 
     def _filler(self, run: list[Any]) -> Callable[[Any], Any]:
         def fill(one: Any) -> Any:
@@ -267,12 +274,23 @@ class Draw:
         """Small, and of numbers that floats hold exactly, so that comparisons can be exact."""
         if not isinstance(result, Tensor) or result.dim() > DEEPEST or result.numel() > LARGEST:
             raise NoChoice
-        if result.numel() == 0 and not self.odd(0.02):
+        if result.numel() == 0 and self.chance(0.3):
             raise NoChoice
         if result.is_floating_point() and result.numel() and not self.odd(0.2):
-            largest = float(result.detach().double().nan_to_num(0, 0, 0).abs().max())
-            if largest > HIGHEST or (not bool(result.isfinite().any())):
+            exact = result.detach().double()
+            if float(exact.nan_to_num(0, 0, 0).abs().max()) > HIGHEST or not bool(exact.isfinite().any()):
                 raise NoChoice
+
+
+def _entries(step: Step) -> list[int]:
+    """The values whose entries a step reads."""
+    args = [*step.args, *step.kwargs.values()]
+    if ".new_" in step.target:
+        args = args[1:]
+    if step.target.endswith("_as.default"):
+        args = args[:1]
+    flat = [each for one in args for each in (one if isinstance(one, list | tuple) else [one])]
+    return [one.number for one in flat if isinstance(one, Ref)]
 
 
 def numbers(shape: Sequence[int], rng: random.Random, low: int = -3, high: int = 3) -> Tensor:

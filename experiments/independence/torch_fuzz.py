@@ -1,17 +1,17 @@
 """Random torch modules against the inspector: what it proves must hold when torch runs it.
 
-python experiments/independence/torch_fuzz.py --modules 20000 --seed 1 --out result.json
+    python experiments/independence/torch_fuzz.py --processes 16 --seconds 500 --seed 1 --out FOLDER
 
-Everything that is claimed of any value of a module is tried out (`torch_claims`), and some of its values are taken for
-the output in turn (`torch_cuts`), so that one module gives several graphs. Every so often a module goes through
-torch.export with a symbolic batch size, some of these all the way that a user's module goes; the others are written
-down as the graph that an export for one batch size would give, which takes a hundredth of the time. A proof is about
-one batch size, and is tried out at that one.
+Each module is drawn around one operator of the table, in turn. Everything that is claimed of any value of a module is
+tried out (`torch_claims`), and some of its values are taken for the output in turn (`torch_cuts`), so that one module
+gives several graphs. Every so often a module goes through torch.export with a symbolic batch size, some of these all
+the way that a user's module goes; the others are written down as the graph that an export for one batch size would
+give, which takes less time. A proof is about one batch size, and is tried out at that one. Two judges: torch, which
+runs what was proved (`torch_oracle`), and the words of the documentation (`torch_faults`).
 """
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import sys
@@ -31,11 +31,13 @@ import torch_subject as subject
 from torch import fx
 from torch_claims import false_claim
 from torch_cuts import above, copied, cuts, outputs
+from torch_faults import fault
 from torch_generate import generated
 from torch_oracle import Finding, close, out_of_range, violation
 from torch_outside import FUNCTIONS
 from torch_program import Module, Program, built
 from torch_shrink import shrunk
+from workers import Death, Slate, results
 
 #: Every so many modules one is exported; one of so many exported ones is given to the inspector as a module.
 EXPORTED, AS_MODULE = 10, 4
@@ -43,8 +45,8 @@ EXPORTED, AS_MODULE = 10, 4
 WITNESSED = 4
 #: So many values of a module are tried as its output.
 OUTPUTS = 3
-#: A worker makes so many modules before another takes over, and has so many seconds for each.
-SHIFT, PATIENCE = 100, 120
+#: Seconds that a worker has for one module.
+PATIENCE = 60.0
 
 
 @dataclass
@@ -62,10 +64,14 @@ class Result:
     """Proved graphs by how they were made."""
     operators: Counter[str] = field(default_factory=Counter)
     """Proved graphs whose output is computed by way of each operator."""
-    claimed: Counter[str] = field(default_factory=Counter)
-    """Modules in which something was claimed of a result of each operator."""
+    programs: Counter[str] = field(default_factory=Counter)
+    """Modules that such graphs come from."""
+    exports: Counter[str] = field(default_factory=Counter)
+    """Exported graphs in which each operator was seen, proved or not."""
     reasons: Counter[str] = field(default_factory=Counter)
     false: list[dict[str, Any]] = field(default_factory=list)
+    outside: list[dict[str, Any]] = field(default_factory=list)
+    """Proved, although the documentation says that such graphs are not."""
     doubtful: list[dict[str, Any]] = field(default_factory=list)
     """Rows that differ with position or batch size, where rounding may be the cause."""
     contradictions: list[dict[str, Any]] = field(default_factory=list)
@@ -76,9 +82,9 @@ class Result:
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
 
-    def rare(self, least: int) -> dict[str, int]:
-        """The operators with fewer proved graphs than that."""
-        return {name: self.operators[name] for name in subject.operators() if self.operators[name] < least}
+    def findings(self) -> dict[str, list[dict[str, Any]]]:
+        """All that must not be."""
+        return {name: getattr(self, name) for name in ("false", "outside", "contradictions", "crashes")}
 
 
 def run(first: int, modules: int, seed: int) -> Result:
@@ -103,6 +109,7 @@ def examined(seed: int, number: int) -> Result:
             case.exported()
         else:
             case.built()
+    result.programs = Counter(set(result.operators))
     return result
 
 
@@ -132,7 +139,7 @@ class Case:
             return self.note(self.result.crashes, f"{type(error).__name__}: {error}")
         if not self.accepted(verdict):
             return None
-        self.result.exported += 1
+        self.saw_export(verdict.graph)
         self.judged(verdict.graph, "module")
         x = torch.randint(-3, 4, (self.batch, *self.shape)).float()
         if not close(verdict.graph(x.clone()), module(x.clone())):
@@ -155,13 +162,17 @@ class Case:
             return
         except Exception as error:
             return self.note(self.result.crashes, f"{type(error).__name__}: {error}")
-        self.result.exported += 1
+        self.saw_export(graph)
         self.cut(graph, "exported")
+
+    def saw_export(self, graph: Any) -> None:
+        self.result.exported += 1
+        self.result.exports.update({str(node.target) for node in graph.graph.nodes if node.op == "call_function"})
 
     def cut(self, module: fx.GraphModule, how: str) -> None:
         """All that is claimed of its values, and some of these as the output."""
         self.claimed(module, how)
-        for node in tried(module, self.batch, self.number):
+        for node in tried(module, self.batch, self.number, self.program.goal):
             for kept, graph in cuts(module, node):
                 self.inspect(graph, f"{how}, {kept}")
 
@@ -174,12 +185,13 @@ class Case:
                 return None
             claims = subject.claims(graph, self.example())
             found = false_claim(graph, self.shape, self.batch, self.number)
+        except subject.Unproved:
+            return None
         except Exception as error:
             if not out_of_range(error):
                 self.note(self.result.crashes, f"{type(error).__name__}: {error}", graph, how=how)
             return None
         self.result.claims += len(claims.values)
-        self.result.claimed.update({str(node.target) for node in claims.values if node.op == "call_function"})
         for text in claims.contradictions:
             self.note(self.result.contradictions, text, graph, how=how)
         if found is not None:
@@ -215,7 +227,9 @@ class Case:
         self.result.proved += 1
         self.result.forms[how] += 1
         self.result.operators.update(operators_of(graph))
-        found = self.violation(graph)
+        found, outside = self.violation(graph), fault(graph, self.example())
+        if outside is not None:
+            self.note(self.result.outside, outside, graph, how=how)
         if found is not None:
             where = self.result.false if found.certain else self.result.doubtful
             if self.shrinks and not where:  # the others of this module are seldom of another kind
@@ -236,12 +250,16 @@ class Case:
         return found is not None and found.certain == before.certain and "not run" not in found.text
 
 
-def tried(module: fx.GraphModule, batch: int, number: int) -> list[fx.Node]:
-    """The values that are taken for the output: some with a row for each row, by their shapes, and one without."""
+def tried(module: fx.GraphModule, batch: int, number: int, goal: str) -> list[fx.Node]:
+    """The values that are taken for the output: some with a row for each row, by their shapes, rather such as are
+    computed by way of the goal; one without; and one that is no tensor.
+    """
     found = outputs(module.graph)
     random.Random(number).shuffle(found)
+    found.sort(key=lambda node: all(str(each.target) != goal for each in above(node)))
     rows = [node for node in found if _has_rows(node.meta["val"].shape, batch)]
-    return [*rows[:OUTPUTS], *[node for node in found if node not in rows][:1]]
+    strange = [node for node in module.graph.nodes if node.op == "call_function" and node not in found]
+    return [*rows[:OUTPUTS], *[node for node in found if node not in rows][:1], *strange[:1]]
 
 
 def _has_rows(shape: Any, batch: int) -> bool:
@@ -272,67 +290,63 @@ def shortened(reason: str) -> str:
     return "".join(" " if letter.isdigit() else letter for letter in reason.split("': ")[-1])[:70]
 
 
-def watched(first: int, modules: int, seed: int, out: Path | None = None) -> Result:
-    """As `run`, in worker processes: one that dies or hangs is a crash, and the next one goes on behind it.
+def examine_all(options: argparse.Namespace) -> Result:
+    """The modules in worker processes; one that dies or hangs is a crash, and the next one goes on behind it."""
+    result, began = Result(), time.monotonic()
 
-    What was seen so far is written to `out` after each worker.
-    """
-    result, number, last, began = Result(), first, first + modules, time.time()
-    context = multiprocessing.get_context("fork")
-    while number < last:
-        mine, theirs = context.Pipe(duplex=False)
-        shift = min(SHIFT, last - number)
-        worker = context.Process(target=_work, args=(theirs, number, shift, seed))
-        worker.start()
-        theirs.close()
-        for _ in range(shift):
-            try:
-                if not mine.poll(PATIENCE):
-                    raise EOFError
-                result.add(mine.recv())
-            except EOFError:
-                worker.kill()
-                worker.join()
-                result.modules += 1
-                result.crashes.append({"seed": seed, "number": number, "what": f"a worker ended: {worker.exitcode}"})
-                number += 1
-                break
-            number += 1
-        worker.join()
-        print(f"{summary(result)}, {time.time() - began:.0f} s", flush=True)
-        if out is not None:
-            out.write_text(json.dumps(vars(result), indent=1), encoding="utf-8")
+    def work(number: int, slate: Slate) -> Result:
+        torch.set_num_threads(1)
+        return examined(options.seed, number)
+
+    numbers = list(range(options.first, options.first + options.modules))
+    for one in results(work, numbers, options.processes, PATIENCE):
+        if isinstance(one, Death):
+            what = {"seed": options.seed, "number": one.number, "what": f"a worker ended: {one.signal}"}
+            one = Result(modules=1, crashes=[what])
+        result.add(one)
+        if time.monotonic() - began > options.seconds:
+            break
     return result
-
-
-def _work(pipe: Any, first: int, modules: int, seed: int) -> None:
-    torch.set_num_threads(1)
-    for number in range(first, first + modules):
-        pipe.send(examined(seed, number))
 
 
 def summary(result: Result) -> str:
     counts = f"{result.modules} modules, {result.exported} exported, {result.graphs} graphs, {result.proved} proved"
-    counts = f"{counts}, {result.claims} claims"
-    bad = f"{len(result.false)} false, {len(result.doubtful)} doubtful, {len(result.contradictions)} contradictions"
-    return f"{counts}; {bad}, {len(result.crashes)} crashes"
+    bad = ", ".join(f"{len(found)} {name}" for name, found in result.findings().items())
+    return f"{counts}, {result.claims} claims; {bad}, {len(result.doubtful)} doubtful"
+
+
+def table(result: Result) -> str:
+    """For each operator with a rule: proved graphs, the modules they come from, and exported graphs with it."""
+    names = sorted(subject.operators(), key=lambda name: result.operators[name])
+    lines = [f"{result.operators[n]:8} {result.programs[n]:8} {result.exports[n]:8} {n}" for n in names]
+    return "\n".join(["  graphs  modules  exports", *lines])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--modules", type=int, default=20_000)
+    parser.add_argument("--modules", type=int, default=1_000_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seconds", type=float, default=500, help="no further modules are begun after that")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--out", type=Path, required=True, help="a folder for table and findings")
     options = parser.parse_args()
-    result = watched(options.first, options.modules, options.seed, options.out)
-    for name in subject.operators():
-        print(f"{result.operators[name]:8} {result.claimed[name]:8} {name}")
-    for title in ("false", "doubtful", "contradictions", "crashes"):
-        for one in getattr(result, title)[:20]:
-            print(f"\n{title}: {one['number']}: {one['what']}\n{one.get('graph', '')}")
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    result = examine_all(options)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "torch_fuzz.json").write_text(json.dumps(vars(result), indent=1), encoding="utf-8")
+    (options.out / "torch_fuzz.txt").write_text(table(result), encoding="utf-8")
+    for name, found in {**result.findings(), "doubtful": result.doubtful}.items():
+        for one in found[:3]:
+            print(f"{name}: {one['number']}: {one['what']}\n{one.get('graph', '')[:1500]}\n")
+    few = sorted((result.operators[name], name) for name in subject.operators())
+    enough = sum(count >= 1000 for count, _ in few)
+    print(f"torch {torch.__version__}, seed {options.seed}, {time.monotonic() - began:.0f} s")
+    print(f"{len(few)} operators, {enough} of them in 1000 proved graphs or more; the fewest: {few[:8]}")
+    print(f"never seen in an exported graph: {[name for _, name in few if not result.exports[name]]}")
     print(summary(result))
-    sys.exit(bool(result.false or result.contradictions or result.crashes))
+    sys.exit(any(result.findings().values()))
 
 
 if __name__ == "__main__":

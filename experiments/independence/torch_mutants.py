@@ -1,11 +1,12 @@
 """How strong the torch fuzzer is: every check of the inspector is taken out in turn, and the fuzzer has to notice.
 
-    python experiments/independence/torch_mutants.py --log mutants.jsonl --modules 2000 [--only TEXT]
+    python experiments/independence/torch_mutants.py --processes 16 --seed 2 --survey 100 --patience 30 --out FOLDER
 
 First the inspector as it is looks at many modules, and it is written down at which checks it gave each of them up. A
 mutant then sees the modules that came to its check, or that hold its operator, and after them new ones in which the
-operators are drawn whose rules come to the check, until its time is up. It is found if it claims what does not hold,
-or crashes.
+operators are drawn whose rules come to the check, until its time is up. It is found if it has a finding of the fuzzer:
+it claims what does not hold, proves what the documentation excludes, or crashes. What is raised as a Contradiction is
+no check of a graph, but an assertion about our rules, and stays.
 """
 
 import argparse
@@ -14,18 +15,17 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import itertools
 import json
-import multiprocessing
 import os
-import re
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -34,25 +34,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 import torch_fuzz
 import torch_subject
-from torch import fx
-from torch_cuts import cuts
 from torch_equal import EQUAL
 from torch_generate import generated
-from torch_outside import FUNCTIONS
-from torch_program import Program, built, resolved
+from torch_program import resolved
+from workers import Death, Slate, results
 
 from soundsmooth.models.independence import values
 
 PACKAGE = "soundsmooth.models.independence"
 SOURCE = Path(values.__file__).parent
 #: The modules that the argument for torch graphs stands in.
-MODULES = ("values", "flow", "torch_call", "torch_graph", "torch_memory", "torch_rules")
-#: The classes whose instances say that there is no proof.
-VERDICTS = ("Unproved", "Contradiction")
-#: A function that only ONNX graphs come to, and one that gives up giving up.
-OTHERS = ("integers", "_rounds_rows")
-#: The claims of so many modules that came to its check are tried out on a mutant, and the outputs of so many.
-CLAIMS, OUTPUTS = 150, 50
+MODULES = ("values", "flow", "torch_call", "torch_graph", "torch_memory", "torch_rules", "torch_seen")
+#: Functions that only rules for ONNX graphs come to, or with lists that only they have.
+ONNX = ("values.integers", "values.axes_of", "values.shape")
+#: So many modules that came to its check are shown to a mutant before new ones are drawn.
+KNOWN = 200
+#: The number of the first new one.
+FRESH = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -75,16 +73,17 @@ def sites() -> Iterator[Mutant]:
     reach = reached() | {"write": _views()}
     for module in MODULES:
         text = (SOURCE / f"{module}.py").read_text()
-        for function, line, lines, label, change in _changes(ast.parse(text)):
-            if function not in OTHERS:
+        for function, lines, label, change in _changes(text, ast.parse(text)):
+            shared = module in ("values", "flow")
+            if not shared or (function in reach and f"{module}.{function}" not in ONNX):
                 operators = tuple(sorted(reach.get(function, ())))
-                yield Mutant(f"{module}.{function}:{line} {label}", module, _changed(text, change), lines, operators)
+                yield Mutant(f"{module}.{function} {label}", module, _changed(text, change), lines, operators)
 
 
 Change = Callable[[ast.Module], None]
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, int, range, str, Change]]:
+def _changes(text: str, tree: ast.Module) -> Iterator[tuple[str, range, str, Change]]:
     """Where each check stands, and how a tree like this one loses it."""
     for number, node in enumerate(ast.walk(tree)):
         for field in ("body", "orelse"):
@@ -93,8 +92,8 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, int, range, str, Change]]:
                 if _gives_up(one):
                     lines = range(one.lineno, (one.end_lineno or 0) + 1) if isinstance(one, ast.Raise) else range(0)
                     where = _owner(tree, one.lineno)
-                    for label, change in _ways(node, number, field, place):
-                        yield where, one.lineno, lines, label, change
+                    for label, change in _ways(text, node, number, field, place):
+                        yield where, lines, label, change
 
 
 def _owner(tree: ast.Module, line: int) -> str:
@@ -109,10 +108,10 @@ def _gives_up(node: ast.AST) -> bool:
     if isinstance(node, ast.Return):
         return isinstance(node.value, ast.Constant) and node.value.value is False
     call = node.exc if isinstance(node, ast.Raise) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in VERDICTS
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Unproved"
 
 
-def _ways(node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[str, Change]]:
+def _ways(text: str, node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[str, Change]]:
     """An alternative of the condition, the whole of it, or the statement."""
 
     def at(tree: ast.Module) -> Any:
@@ -133,9 +132,14 @@ def _ways(node: ast.AST, number: int, field: str, place: int) -> Iterator[tuple[
             def less(tree: ast.Module, part: int = part) -> None:
                 at(tree).test.values[part] = ast.Constant(False)
 
-            yield f"without `{ast.unparse(value)}`", less
+            yield f"without `{_source(text, value)}`", less
     elif isinstance(node, ast.If):
-        yield f"without `{ast.unparse(node.test)}`", never
+        yield f"without `{_source(text, node.test)}`", never
+
+
+def _source(text: str, node: ast.AST) -> str:
+    """As it is written, on one line: other versions of Python write a tree in other ways."""
+    return " ".join((ast.get_source_segment(text, node) or "").split())
 
 
 def _changed(text: str, change: Change) -> str:
@@ -206,53 +210,36 @@ def _loosened(name: str) -> Iterator[tuple[str, str]]:
     tensors = [one.name for one in schema.arguments if "Tensor" in str(one.type)]
     for argument in [one for one in tensors if one != rule.lends][:1]:
         yield f"is lent its {argument}", f"lends={argument!r}"
-    for number, way in enumerate(rule.only):
-        for argument in way:
-            ways = [{key: one for key, one in each.items() if each is not way or key != argument} for each in rule.only]
-            yield f"takes any {argument} in way {number}", f"only={tuple(ways)!r}"
+    for argument in rule.only:
+        left = {key: one for key, one in rule.only.items() if key != argument}
+        yield f"takes any {argument}", f"only={left!r}"
 
 
 # What the inspector as it is says of many modules. ----------------------------------------------------------------
 
-#: The claims about a module's values, by their names.
-Signature = dict[str, tuple[Any, ...]]
-
 
 @dataclass(frozen=True)
 class Entry:
-    """A module, the lines at which it was given up, and what is claimed of its values."""
+    """A module by its number, the lines at which it was given up, and its operators."""
 
     number: int
-    program: Program
-    shape: tuple[int, ...]
-    batch: int
-    graph: fx.GraphModule
     lines: frozenset[tuple[str, int]]
     operators: frozenset[str]
-    signature: Signature
 
 
-def entry(seed: int, number: int) -> Entry | None:
-    """What the inspector as it is says of a module."""
-    one = _unknown(seed, number, ())
-    if one is None:
-        return None
-    graph, shape, batch = one.graph, one.shape, one.batch
+def entry(seed: int, number: int) -> Entry:
+    """Where the inspector as it is gives a module up."""
     with _raised() as lines:
-        signature = claimed(torch_subject, graph, torch.ones(batch, *shape))
-        for place in torch_fuzz.tried(graph, batch, number):
-            for _, each in cuts(graph, place):
-                torch_subject.judge(each, torch.ones(batch, *shape))
-    operators = frozenset(str(node.target) for node in graph.graph.nodes)
-    return replace(one, lines=frozenset(lines), operators=operators, signature=signature)
+        _, operators = examined(torch_fuzz, seed, number)
+    return Entry(number, frozenset(lines), operators)
 
 
-def claimed(subject: ModuleType, graph: fx.GraphModule, example: torch.Tensor) -> Signature:
-    part = subject.ruled(graph)
-    if part is None:
-        return {}
-    found = subject.claims(part, example)
-    return {node.name: (value.shape, value.axis, value.outer) for node, value in found.values.items()}
+def examined(fuzz: Any, seed: int, number: int, focus: tuple[str, ...] = ()) -> tuple[Any, frozenset[str]]:
+    """What the fuzzer sees in a module, and its operators."""
+    program, shape, batch = generated(seed, number, focus)
+    case = fuzz.Case(fuzz.Result(), seed, number, program, shape, batch, shrinks=False)
+    case.built()
+    return case.result, frozenset(step.target for step in program.steps)
 
 
 @contextmanager
@@ -298,33 +285,30 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def mutated(mutant: Mutant) -> Any:
-    """The fuzzer on the mutated package; for a process of its own."""
+    """The fuzzer on the mutated package; another mutant may have been there before."""
     for name in list(sys.modules):
         if name.startswith(PACKAGE) or name in ("torch_subject", "torch_claims", "torch_fuzz"):
             del sys.modules[name]
-    sys.meta_path.insert(0, Replaced(mutant))
+    sys.meta_path[:] = [Replaced(mutant), *(one for one in sys.meta_path if not isinstance(one, Replaced))]
     return importlib.import_module("torch_fuzz")
 
 
-def hunted(mutant: Mutant, corpus: list[Entry], seed: int, patience: float) -> dict[str, Any]:
+def hunted(mutant: Mutant, survey: list[Entry], seed: int, patience: float) -> dict[str, Any]:
     """Whether the fuzzer notices a mutant, and after how many modules."""
-    began = time.process_time()
-    fuzz = mutated(mutant)
-    mine = [one for one in corpus if _concerns(mutant, one)]
-    result = {"candidates": len(mine), "focus": len(mutant.operators)}
-    for claims_only, most in ((True, CLAIMS), (False, OUTPUTS)):
-        for tried, one in enumerate(mine[:most], 1):
-            if kind := noticed(fuzz, seed, one, claims_only):
-                return {"end": "found", **kind, "modules": tried, **result}
+    began, fuzz = time.process_time(), mutated(mutant)
+    mine = [one for one in survey if _concerns(mutant, one)]
     focus = mutant.operators if len(mutant.operators) <= 45 else ()
-    fresh = 0
-    while time.process_time() - began < patience:
-        one = _unknown(seed + 1, fresh, focus)
-        fresh += 1
-        if one is not None and (kind := noticed(fuzz, seed, one, False)):
-            return {"end": "found", **kind, "modules": len(mine[:CLAIMS]) + fresh, **result}
-    differ = [one.number for one in mine[:CLAIMS] if _differs(fuzz, one)]
-    return {"end": "missed", "fresh": fresh, "differ": len(differ), "for example": differ[:3], **result}
+    known = ((one.number, ()) for one in mine[:KNOWN])
+    fresh = ((number, focus) for number in itertools.count(FRESH))
+    for tried, (number, operators) in enumerate(itertools.chain(known, fresh), 1):
+        result, _ = examined(fuzz, seed, number, operators)
+        for kind, found in result.findings().items():
+            if found:
+                what = {"kind": kind, "what": found[0]["what"][:150], "number": number}
+                return {"end": "found", "modules": tried, "reached": len(mine), **what}
+        if time.process_time() - began > patience:
+            return {"end": "missed", "modules": tried, "reached": len(mine)}
+    raise AssertionError
 
 
 def _concerns(mutant: Mutant, one: Entry) -> bool:
@@ -333,100 +317,63 @@ def _concerns(mutant: Mutant, one: Entry) -> bool:
     return any((mutant.module, line) in one.lines for line in mutant.lines)
 
 
-def _unknown(seed: int, number: int, focus: tuple[str, ...]) -> Entry | None:
-    """A module of which nothing is known; None if it does not run on all batches."""
-    program, shape, batch = generated(seed, number, focus)
-    try:
-        graph = built(program, shape, batch, FUNCTIONS)
-    except (IndexError, RuntimeError):
-        return None
-    return Entry(number, program, shape, batch, graph, frozenset(), frozenset(), {})
-
-
-def noticed(fuzz: Any, seed: int, one: Entry, claims_only: bool) -> dict[str, Any] | None:
-    """A finding of the fuzzer on one module."""
-    result = fuzz.Result()
-    case = fuzz.Case(result, seed, one.number, one.program, one.shape, one.batch, shrinks=False)
-    if claims_only:
-        case.claimed(one.graph, "built")
-    else:
-        case.cut(one.graph, "built")
-    for kind in ("false", "contradictions", "crashes"):
-        if found := getattr(result, kind):
-            return {"kind": kind, "what": found[0]["what"][:150], "number": one.number}
-    return None
-
-
-def _differs(fuzz: Any, one: Entry) -> bool:
-    try:
-        return claimed(fuzz.subject, one.graph, torch.ones(one.batch, *one.shape)) != one.signature
-    except Exception:
-        return True
-
-
-def apart(mutant: Mutant, corpus: list[Entry], seed: int, patience: float) -> dict[str, Any]:
-    """As `hunted`, in a process of its own."""
-    context = multiprocessing.get_context("fork")
-    mine, theirs = context.Pipe(duplex=False)
-
-    def work() -> None:
-        try:
-            theirs.send(hunted(mutant, corpus, seed, patience))
-        except Exception as error:
-            theirs.send({"end": "broken", "what": f"{type(error).__name__}: {error}"})
-
-    worker = context.Process(target=work)
-    worker.start()
-    theirs.close()
-    try:
-        result = mine.recv() if mine.poll(20 * patience) else {"end": "missed", "what": "out of time"}
-    except EOFError:
-        result = {"end": "found", "kind": "crashes", "what": "the process died"}
-    worker.kill()
-    worker.join()
-    return {"mutant": mutant.name, **result}
+def surveyed(options: argparse.Namespace) -> list[Entry]:
+    """What is known of as many modules as there is time for."""
+    found, began = [], time.monotonic()
+    for one in results(lambda number, slate: entry(options.seed, number), list(range(FRESH)), options.processes, 60):
+        if isinstance(one, Entry):
+            found.append(one)
+        if time.monotonic() - began > options.survey:
+            break
+    return sorted(found, key=lambda one: one.number)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--modules", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--patience", type=float, default=20, help="seconds for one mutant")
+    parser.add_argument("--out", type=Path, required=True, help="a folder for the log")
+    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--survey", type=float, default=100, help="seconds for the inspector as it is")
+    parser.add_argument("--patience", type=float, default=30, help="seconds for one mutant")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="", help="mutants whose names hold this text")
-    parser.add_argument("--list", action="store_true", help="print the mutants' names")
-    parser.add_argument("--all", action="store_true", help="also those of which is known why they change nothing")
-    parser.add_argument("--again", action="store_true", help="those that were missed once more")
-    asked = parser.parse_args()
-    every = [one for one in [*sites(), *tables()] if asked.only in one.name and (asked.all or _plain(one) not in EQUAL)]
-    if asked.list:
-        return print("\n".join(f"{one.name}  [{len(one.operators)}]" for one in every))
+    options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    before = _log(asked.log)
-    left = [one for one in every if one.name not in before or (asked.again and before[one.name]["end"] == "missed")]
-    began = time.time()
-    corpus = [one for number in range(asked.modules) if (one := entry(asked.seed, number)) is not None]
-    print(f"{len(corpus)} modules, {time.time() - began:.0f} s; {len(left)} mutants", flush=True)
-    for mutant in left:
-        result = apart(mutant, corpus, asked.seed, asked.patience)
-        with asked.log.open("a") as file:
-            file.write(json.dumps(result, ensure_ascii=False) + "\n")
-        print(result["end"], result.get("modules", ""), result.get("kind", ""), mutant.name, flush=True)
-    ends = [one["end"] for name, one in _log(asked.log).items() if name in {each.name for each in every}]
-    print(f"{len(ends)} of {len(every)} mutants: {ends.count('found')} found, {ends.count('missed')} missed")
-    return None
+    began = time.monotonic()
+    every = [one for one in [*sites(), *tables()] if options.only in one.name]
+    every.sort(key=lambda one: one.name in EQUAL)  # these take all their time, and each process gets its share of them
+    survey = surveyed(options)
+    print(f"{len(every)} mutants, {len(survey)} modules in {time.monotonic() - began:.0f} s", flush=True)
+
+    def work(number: int, slate: Slate) -> dict[str, Any]:
+        torch.set_num_threads(1)
+        return {"mutant": every[number].name, **hunted(every[number], survey, options.seed, options.patience)}
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    ends = []
+    with (options.out / "torch_mutants.jsonl").open("w", encoding="utf-8") as log:
+        for one in results(work, list(range(len(every))), options.processes, 60 + 10 * options.patience):
+            if isinstance(one, Death):  # of an error of the fuzzer's own, or silent for too long: no finding
+                end = "missed" if one.signal == "SIGKILL" or one.signal.startswith("exit") else "found"
+                one = {"mutant": every[one.number].name, "end": end, "kind": "crashes", "what": one.signal}
+            log.write(json.dumps(one, ensure_ascii=False) + "\n")
+            ends.append(one)
+    print(f"torch {torch.__version__}, seed {options.seed}, {time.monotonic() - began:.0f} s")
+    print(summary(ends))
 
 
-def _plain(mutant: Mutant) -> str:
-    """The name of a mutant without the line."""
-    return re.sub(r":\d+", "", mutant.name, count=1)
-
-
-def _log(path: Path) -> dict[str, dict[str, Any]]:
-    """What the log says last of each mutant."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {one["mutant"]: one for one in map(json.loads, lines)}
+def summary(ends: list[dict[str, Any]]) -> str:
+    """The counts, and every mutant that was missed, with the reason why no graph can show it where one is known."""
+    found = [one for one in ends if one["end"] == "found"]
+    missed = [one["mutant"] for one in ends if one["end"] == "missed"]
+    open_ = [name for name in missed if name not in EQUAL]
+    wrong = [one["mutant"] for one in found if one["mutant"] in EQUAL]
+    kinds = ", ".join(f"{count} as {kind}" for kind, count in Counter(one["kind"] for one in found).items())
+    lines = [f"equivalent: {name}: {EQUAL[name]}" for name in missed if name in EQUAL]
+    lines += [f"argued equivalent, but found: {name}" for name in wrong] + [f"MISSED: {name}" for name in open_]
+    share = 100 * len(found) / max(1, len(found) + len(open_))
+    counts = f"{len(ends)} mutants: {len(found)} found ({kinds}), {len(missed) - len(open_)} argued equivalent"
+    return "\n".join([*lines, f"{counts}, {len(open_)} missed: {share:.1f} % of those that are not equivalent"])
 
 
 if __name__ == "__main__":

@@ -150,8 +150,11 @@ def same(one: Tensor, other: Tensor) -> bool:
 
 
 def out_of_range(error: Exception) -> bool:
-    """Entries of the batch were used as indices, and were too large: the graph does not take this batch."""
-    return isinstance(error, IndexError) and ("out of bounds" in str(error) or "out of range in self" in str(error))
+    """The graph does not take this batch: entries were used as indices and were too large, or an axis went with a call
+    that was cut off.
+    """
+    texts = ("out of bounds", "out of range in self", "Dimension out of range")
+    return isinstance(error, IndexError) and any(text in str(error) for text in texts)
 
 
 def close(one: Tensor, other: Tensor) -> bool:

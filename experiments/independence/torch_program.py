@@ -82,6 +82,8 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     weights: list[Weight] = field(default_factory=list)
     output: int = 0
+    goal: str = ""
+    """The operator that it is drawn around."""
 
     def __str__(self) -> str:
         lines = [f"w{n}: {w.kind} {list(w.tensor.shape)} {w.tensor.dtype}" for n, w in enumerate(self.weights)]

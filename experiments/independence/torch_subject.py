@@ -9,7 +9,7 @@ from torch_oracle import out_of_range
 
 from soundsmooth.models.independence import torch_export, torch_graph
 from soundsmooth.models.independence.torch_proof import prove_torch
-from soundsmooth.models.independence.torch_rules import RULES
+from soundsmooth.models.independence.torch_rules import RULES, by_operator
 from soundsmooth.models.independence.torch_seen import watched
 from soundsmooth.models.independence.values import Contradiction, Unproved, Value
 
@@ -41,16 +41,12 @@ class Refused(Exception):  # noqa: N818 (it is a verdict)
 
 def operators() -> list[str]:
     """The names of all ATen operators that have a rule and exist, as torch writes them."""
-    return [f"aten.{name}" for name in RULES if _exists(*name.split("."))]
+    return [str(operator) for operator in by_operator()]
 
 
 def dead() -> list[str]:
-    """Rules for operators that this version of torch does not have."""
-    return [name for name in RULES if not _exists(*name.split("."))]
-
-
-def _exists(name: str, overload: str) -> bool:
-    return hasattr(torch.ops.aten, name) and overload in getattr(torch.ops.aten, name).overloads()
+    """Rules for operators that this version of torch does not have, or with other arguments."""
+    return sorted(set(RULES) - {name.removeprefix("aten.") for name in operators()})
 
 
 def prove(module: nn.Module, shape: tuple[int, ...], batch: int, witness: bool = False) -> Verdict:
@@ -102,9 +98,14 @@ def ruled(graph: fx.GraphModule) -> fx.GraphModule | None:
         part = copied(graph, nodes, nodes[-1])
         if _writes_well(part.graph):
             return part
-        last = max(place for place, node in enumerate(nodes) if torch_graph._written(node) is not None)
+        last = max(place for place, node in enumerate(nodes) if _writes(node))
         nodes = nodes[:last]
     return None
+
+
+def _writes(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def _writes_well(graph: fx.Graph) -> bool:

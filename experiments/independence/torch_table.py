@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch_draw import Draw, NoChoice, fits_into
+from torch_draw import FLOATS, Draw, NoChoice, fits_into
 from torch_program import Const, Ref, Sym
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 #: Draws the operands of a call; `first` draws the operand that it may write into.
 Maker = Callable[[Draw], Arguments]
-FLOATS = (torch.float32, torch.float64)
 TABLE: dict[str, Maker] = {}
 PICKS: set[str] = set()
 """Operators with several results."""
@@ -96,28 +95,26 @@ def memory() -> None:
     add("clone", lambda draw: call(draw.value(), memory_format=draw.one(None, *formats)))
     add("lift_fresh_copy detach alias", lambda draw: call(draw.value()))
     add("contiguous", lambda draw: call(draw.value()))
-    both_floats = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-    types = (
-        *both_floats,
-        torch.float64,
-        torch.float32,
-        torch.float32,
-        torch.int64,
-        torch.bool,
-        torch.uint8,
-        torch.int32,
-    )
     cpu = torch.device("cpu")
     add("type_as", lambda draw: call(draw.value(), draw.value()))
-    add("to.dtype", lambda draw: call(draw.value(), draw.one(*types), False, draw.chance(0.3)))
-    add("to.device", lambda draw: call(draw.value(), cpu, draw.one(*types)))
-    add("to.dtype_layout", lambda draw: call(draw.value(), dtype=draw.one(*types)))
-    add("_to_copy", lambda draw: call(draw.value(), dtype=draw.one(*types)))
+    add("to.dtype", lambda draw: call(draw.value(), type_of(draw), False, draw.chance(0.3)))
+    add("to.device", lambda draw: call(draw.value(), cpu, type_of(draw)))
+    add("to.dtype_layout", lambda draw: call(draw.value(), dtype=type_of(draw)))
+    add("_to_copy", lambda draw: call(draw.value(), dtype=type_of(draw)))
     add("dropout feature_dropout", lambda draw: call(draw.floats(2), 0.5, draw.odd()))
     add("dropout_", lambda draw: call(draw.target(lambda value: value.is_floating_point()), 0.5, draw.odd()))
     add("zero_", lambda draw: call(draw.target()))
     add("fill_.Scalar", lambda draw: call(draw.target(), draw.number()))
     add("fill_.Tensor", lambda draw: call(draw.target(), single(draw)))
+
+
+def type_of(draw: Draw) -> torch.dtype:
+    """A type of numbers: rather a float; an integer rounds; complex numbers and eight bits have no rules."""
+    if draw.odd(0.05):
+        return draw.one(torch.complex64, torch.float8_e4m3fn)  # type: ignore[no-any-return]
+    if draw.odd(0.3):
+        return draw.one(torch.int64, torch.bool, torch.uint8, torch.int32)  # type: ignore[no-any-return]
+    return draw.one(torch.float32, torch.float32, *FLOATS)  # type: ignore[no-any-return]
 
 
 def single(draw: Draw) -> Ref | Const:
@@ -132,7 +129,7 @@ def all_rows(draw: Draw) -> Ref:
 
 
 def made() -> None:
-    add("zeros ones", lambda draw: call(draw.shape_of_rows(), dtype=draw.one(None, *FLOATS)))
+    add("zeros ones", lambda draw: call(draw.shape_of_rows(), dtype=draw.one(None, torch.float32, torch.float64)))
     add("full", lambda draw: call(draw.shape_of_rows(), scalar(draw)))
     add("new_zeros new_ones", lambda draw: call(draw.value(), draw.shape_of_rows()))
     add("new_full", lambda draw: call(draw.value(), draw.shape_of_rows(), scalar(draw)))
@@ -173,6 +170,8 @@ def linear(draw: Draw) -> Arguments:
     else:
         weight = draw.weight([width, deep] if not draw.odd(0.1) else [deep])
     bias = None if draw.chance(0.5) else draw.weight([width])
+    if draw.odd():  # torch takes a bias with an entry for each row
+        bias = draw.weight([*draw.now(ref).shape[:-1], width])
     if draw.odd():
         bias = draw.value(lambda v: v.is_floating_point() and v.shape in [(width,), (1,)])
     return call(ref, weight, bias)
@@ -306,7 +305,7 @@ def einsum(draw: Draw) -> Arguments:
         return call(f"{term},{again}->{''.join(stays)}", [ref, other])
     letters = term[axis] + "z" if axis != row or draw.odd(0.3) else "z"
     other = draw.weight([shape[axis] if not draw.odd(0.2) else 1, 2] if len(letters) == 2 else [2])
-    if draw.chance(0.3):
+    if draw.chance(0.5):
         return call(f"{letters},{term}->{''.join(stays)}{draw.one('z', '')}", [other, ref])
     result = "".join(stays) + draw.one("z", "")
     return call(f"{term},{letters}" + ("" if draw.odd(0.05) else f"->{result}"), [ref, other])
@@ -446,6 +445,8 @@ def instance_norm(draw: Draw) -> Arguments:
     if draw.odd():
         weights = [made_of_rows(draw, one) for one in weights]
     statistics = [None, None] if not draw.odd() else [draw.weight([channels]), draw.weight([channels], 1, 3)]
+    if draw.odd(0.05):
+        statistics[draw.one(0, 1)] = None
     return call(ref, *weights, *statistics, statistics[0] is None or draw.odd(), 0.1, 1e-5, False)
 
 
@@ -684,16 +685,17 @@ def picked(draw: Draw) -> Arguments:
 
 
 def indexed(draw: Draw) -> Arguments:
-    """From a constant table by constants, mostly; by rows, masks and row numbers else."""
-    if draw.chance(0.4):
+    """From a constant table by constants, mostly; by rows and row numbers else."""
+    if not draw.odd(0.3):
         table = draw.weight([4, draw.one(1, 2, 4)])
-        numbers = draw.one([draw.weight([3], 0, 3, True)], [draw.index()], [None, draw.weight([2], 0, 0, True)])
-        return call(table, numbers)
+        return call(table, draw.one([draw.weight([3], 0, 3, True)], [None, draw.weight([2], 0, 0, True)]))
     ref = draw.floats(1)
     size = draw.now(ref).shape[-1]
     numbers = draw.one(draw.weight([2], 0, size - 1, True), draw.index())
     if draw.odd(0.3):
         return call(ref, [draw.emit("aten.arange.default", Sym("B")), numbers])
+    if draw.odd(0.3):
+        return call(draw.weight([8, 2]), [draw.index()])
     return call(ref, [*[None] * (draw.now(ref).dim() - 1), numbers])
 
 
@@ -714,6 +716,8 @@ VIEWS += ["alias.default", "contiguous.default", "to.dtype", "reshape.default"]
 
 def entangled(draw: Draw, ref: Ref) -> None:
     """A value, or another in the same memory, is written to; then, mostly, the other one is read."""
+    if draw.chance(0.2):
+        return draw.one(shifted, laid_on_each_other)(draw)  # type: ignore[no-any-return]
     if draw.chance(0.7):
         ref = looked_into(draw)
     sharers = draw.sharers(ref)
@@ -731,6 +735,32 @@ def entangled(draw: Draw, ref: Ref) -> None:
         draw.emit(f"aten.{write}", target, written_in(draw, target) if write.endswith("Tensor") else 5)
     if draw.chance(0.5):
         draw.emit(f"aten.{draw.one('mul', 'add')}.Scalar", reader, 2)
+    return None
+
+
+def nothing(draw: Draw) -> None:
+    """A part of a value that has no entries; something is computed from it, perhaps."""
+    ref = draw.floats(2)
+    empty = draw.emit("aten.slice.Tensor", ref, draw.axis(ref), 1, 1)
+    if draw.chance(0.5):
+        draw.emit("aten.sum.dim_IntList", empty, [draw.axis(empty)])
+
+
+def shifted(draw: Draw) -> None:
+    """A part of a value is added to the part beside it: what is read has been written to before."""
+    ref = draw.emit("aten.mul.Scalar", draw.value(lambda v: v.dim() > 1 and v.shape[-1] > 2), 1)
+    one, other = draw.emit("aten.slice.Tensor", ref, -1, 1), draw.emit("aten.slice.Tensor", ref, -1, 0, -1)
+    draw.emit(f"aten.{draw.one('add_', 'sub_', 'mul_')}.Tensor", one, other)
+
+
+def laid_on_each_other(draw: Draw) -> None:
+    """A constant is expanded to all rows, so that they are one place in memory, and written to."""
+    ref = draw.floats(2)
+    shape = [1 if axis == draw.rows(ref) else size for axis, size in enumerate(draw.now(ref).shape)]
+    made = draw.emit("aten.mul.Scalar", draw.weight(shape), 1)
+    how = draw.one("aten.expand.default", "aten.expand_as.default")
+    wide = draw.emit(how, made, ref if how.endswith("_as.default") else draw.sizes(ref))
+    draw.emit("aten.masked_fill_.Scalar", wide, draw.emit("aten.gt.Scalar", ref, 0), 5)
 
 
 def looked_into(draw: Draw) -> Ref:
@@ -776,8 +806,22 @@ def drawn(draw: Draw, target: str) -> Ref:
 
 def met(draw: Draw, ref: Ref) -> Ref:
     """What is made of constants alone meets some rows, mostly: else nothing would depend on it."""
-    value = draw.now(ref)
-    if draw.rows(ref) is not None or draw.chance(0.3):
+    if ref.number not in draw.constants or draw.chance(0.2):
         return ref
-    other = draw.value(lambda one: one.is_floating_point() and fits_into(value, one))
+    if draw.chance(0.5):
+        ref = draw.emit("aten.sum.dim_IntList", ref, list(range(draw.now(ref).dim())))
+    value = draw.now(ref)
+    fit = [n for n, one in enumerate(draw.runs[0]) if n not in draw.constants and fits_into(value, one)]
+    if not fit:
+        raise NoChoice
+    other = Ref(draw.rng.choice(fit))
     return draw.emit(f"aten.{draw.one('add', 'mul', 'sub')}.Tensor", other, ref)
+
+
+def home(draw: Draw, ref: Ref) -> None:
+    """The rows are brought to the first axis, where they are on another one."""
+    row = draw.rows(ref)
+    if row is not None and draw.chance(0.7):
+        ref = draw.emit("aten.transpose.int", ref, row, 0) if row else ref
+        if draw.now(ref).shape[0] != draw.batch:
+            draw.emit("aten.reshape.default", ref, [Sym("B"), -1])

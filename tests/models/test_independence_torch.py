@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch.nn import functional
 
 from proofs import prove_module
 from rows import violation
-from soundsmooth.models.independence import torch_export, torch_proof
+from soundsmooth.models.independence import torch_export, torch_proof, torch_rules
 from soundsmooth.models.independence.torch_graph import check_rules
 from soundsmooth.models.independence.values import Unproved
 
@@ -262,6 +263,9 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
         x, *torch._choose_qparams_per_tensor(x), 0, 255
     ).flatten(1),
     "unwrapped_in_vmap": lambda x: torch.func.vmap(unwrapped)(x).flatten(1),
+    "eight_bits": lambda x: x.flatten(1).to(torch.float8_e4m3fn).float(),
+    "complex": lambda x: x.flatten(1).to(torch.complex64).abs(),
+    "sparse": lambda x: (torch.zeros(2, layout=torch.sparse_coo), x.flatten(1))[1],
     "constant_output": lambda x: torch.zeros(3, 2),
     "two_outputs": lambda x: (x.flatten(1), x),  # type: ignore[dict-item,return-value]
 }
@@ -283,8 +287,10 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     **{name: (lambda function=function: Function(function)) for name, function in FLAT.items()},  # type: ignore[misc]
 }
 
-#: Not shown: state that no output depends on, memory that happens to be zero, an output that is no tensor.
+#: Not shown: state that no output depends on, memory that happens to be zero, an output that is no tensor, and types of
+#: numbers that have no rules.
 NOT_SHOWN = {"uninitialised", "two_outputs", "writes_to_input", "instance_norm_running", "sum_of_integers"}
+NOT_SHOWN |= {"eight_bits", "complex", "sparse"}
 if platform.machine() not in ("x86_64", "AMD64"):  # undefined, but perhaps the same at all positions
     NOT_SHOWN.add("cast_out_of_range")
 
@@ -326,6 +332,11 @@ def region_of_the_batch(x: Tensor) -> Tensor:
 
 
 GOOD: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda x: x,
+    "rows_written_over_a_constant": lambda x: x.new_zeros(x.shape[0], 32).add_(x.flatten(1)),
+    "grouped_heads": lambda x: functional.scaled_dot_product_attention(x, x[:, :1], x[:, :1], enable_gqa=True).flatten(
+        1
+    ),
     "in_place_chain": lambda x: x.mul(2).add_(1).relu_().flatten(1),
     "in_place_after_use": lambda x: (lambda y: y.sin() + y.relu_())(x.flatten(1) * 1),
     "rows_folded_and_back": lambda x: x.reshape(-1, 4).softmax(1).reshape(x.shape[0], -1),
@@ -497,6 +508,13 @@ FIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "weights_picked_by_rows": lambda x: weights_picked_by(x.reshape(8, 32)[:, :8]),
     "constant_along_rows": lambda x: x.reshape(8, 32) + torch.arange(8.0)[:, None],
     "weights_along_rows": lambda x: torch.ones(8, 8) @ x.reshape(8, 32),
+    "bias_for_each_row": lambda x: functional.linear(
+        x.reshape(8, 32), torch.ones(3, 32), torch.arange(24.0).view(8, 3)
+    ),
+    "added_for_each_row": lambda x: torch.addmm(torch.arange(24.0).view(8, 3), x.reshape(8, 32), torch.ones(32, 3)),
+    "mask_for_each_row": lambda x: functional.scaled_dot_product_attention(
+        x, x, x, attn_mask=torch.arange(8.0).view(8, 1, 1, 1).expand(8, 1, 4, 4)
+    ).flatten(1),
 }
 
 
@@ -504,6 +522,25 @@ FIXED: dict[str, Callable[[Tensor], Tensor]] = {
 def test_a_fixed_batch_size_hides_nothing(name: str) -> None:
     """The same with a batch size written into the graph, where every extent is a plain number."""
     assert not prove_module(Function(FIXED[name]), torch.rand(8, *SHAPE))[1].proved
+
+
+def test_rules_are_for_operators_that_write_into_their_first_argument_alone() -> None:
+    """Nothing but the schema tells what a call writes to."""
+    for operator, rule in torch_rules.by_operator().items():
+        written = [one.name for one in operator._schema.arguments if one.alias_info and one.alias_info.is_write]
+        assert written in ([], [rule.arguments[0]]), operator
+
+
+def test_an_operator_with_other_arguments_has_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of torch may mean something else by them."""
+    relu = torch_rules.RULES["relu.default"]
+    monkeypatch.setitem(torch_rules.RULES, "relu.default", replace(relu, arguments=("self", "inplace")))
+    torch_rules.by_operator.cache_clear()
+    try:
+        report = prove_module(Function(lambda x: x.flatten(1).relu()), torch.rand(4, *SHAPE))[1]
+        assert "no rule" in report.reason
+    finally:
+        torch_rules.by_operator.cache_clear()
 
 
 def test_a_module_that_cannot_be_exported_is_not_proved(capfd: pytest.CaptureFixture[str]) -> None:

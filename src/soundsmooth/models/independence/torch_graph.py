@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..protocol import first_line
 from .torch_call import Call
 from .torch_memory import Memory
-from .torch_rules import RULES, AtenRule
-from .torch_seen import Seen, Sight
+from .torch_rules import AtenRule, by_operator
+from .torch_seen import FLOATS, INTEGERS, Seen, Sight, named
 from .values import UNDEFINED, Shape, Unproved, Value
 
 if TYPE_CHECKING:
@@ -20,36 +20,15 @@ if TYPE_CHECKING:
 #: A tensor, a number, several of them, or why nothing is known.
 Found = Any
 
-#: Calls that take floats and give integers which are not made from them by rounding: indices, and what is filled.
-NO_CASTS = frozenset(
-    [
-        "argmax.default",
-        "argmin.default",
-        "max.dim",
-        "min.dim",
-        "topk.default",
-        "sort.default",
-        "new_zeros.default",
-        "new_ones.default",
-        "new_full.default",
-        "expand_as.default",
-    ]
-)
-
-
 #: Python's arithmetic on sizes, and the choice of one of several results.
 SIZES = frozenset({operator.getitem, operator.mul, operator.add, operator.sub, operator.floordiv})
 
 
 def check_rules(graph: "fx.Graph") -> None:
-    """Unproved unless there is one input, one tensor comes out, every call has a rule, and none does more than compute:
-    what is run afterwards leaves the module's parameters as they are.
+    """Unproved unless every call has a rule, and none does more than compute.
+
+    What is run afterwards leaves the module's parameters as they are.
     """
-    images = [node for node in graph.nodes if node.op == "placeholder"]
-    if len(images) != 1:
-        raise Unproved(f"the module has {len(images)} inputs, not one")
-    if output(graph) is None:
-        raise Unproved("there is no output")
     for node in graph.nodes:
         rule = _rule(node) if node.op == "call_function" else None
         if rule is not None:
@@ -60,10 +39,10 @@ def check_rules(graph: "fx.Graph") -> None:
 def _check_arguments(node: "fx.Node", rule: AtenRule) -> None:
     """Unproved if a call does more than compute its result, whether or not anybody reads that."""
     defaults = {one.name: one.default_value for one in node.target._schema.arguments}  # type: ignore[union-attr]
-    found = {**defaults, **_given(node, rule)}
-    if not any(all(_is(found[name], wanted) for name, wanted in way.items()) for way in rule.only):
-        ways = " or ".join(", ".join(f"{name} {wanted}" for name, wanted in way.items()) for way in rule.only)
-        raise Unproved(f"{node.target} {node.name!r}: the rule is for {ways}")
+    found = defaults | _given(node, rule)
+    for name, wanted in rule.only.items():
+        if not _is(found[name], wanted):
+            raise Unproved(f"{node.target} {node.name!r}: the rule is for {name} {wanted}")
 
 
 def _is(found: object, wanted: object) -> bool:
@@ -73,8 +52,10 @@ def _is(found: object, wanted: object) -> bool:
 
 def output(graph: "fx.Graph") -> "fx.Node | None":
     """The node that votes."""
+    from torch import fx
+
     last = next(node for node in graph.nodes if node.op == "output").args[0]
-    return last if _is_node(last) else None
+    return last if isinstance(last, fx.Node) else None
 
 
 def constants(graph: "fx.Graph") -> "set[fx.Node]":
@@ -96,11 +77,11 @@ def _entries_of(node: "fx.Node") -> "list[fx.Node]":
 
 def _nodes(value: Any) -> "list[fx.Node]":
     """All nodes in an argument, or in several."""
-    if isinstance(value, list | tuple):
-        return [node for one in value for node in _nodes(one)]
-    if isinstance(value, dict | slice):
-        raise Unproved("an argument is no tensor, number or list")
-    return [value] if _is_node(value) else []
+    from torch.fx.node import map_arg
+
+    found: list[fx.Node] = []
+    map_arg(value, found.append)
+    return found
 
 
 def _given(node: "fx.Node", rule: AtenRule) -> dict[str, Any]:
@@ -117,7 +98,8 @@ def overwritten(graph: "fx.Graph", fixed: "set[fx.Node]") -> "dict[fx.Node, list
         if node.op != "call_function":
             memory.own(node, fixed=node.op != "output")
             continue
-        rule, target = _rule(node), _written(node)
+        rule = _rule(node)
+        target = None if rule is None else _written(node, rule)
         if rule is None:
             memory.share(node, node.all_input_nodes if node.target is operator.getitem else [])  # else a number
         elif target is None:
@@ -133,16 +115,12 @@ def overwritten(graph: "fx.Graph", fixed: "set[fx.Node]") -> "dict[fx.Node, list
     return found
 
 
-def _written(node: "fx.Node") -> "fx.Node | None":
-    """The operand that a call writes into, by its schema."""
-    schema = getattr(node.target, "_schema", None)
-    names = [one.name for one in schema.arguments if _is_written(one)] if schema is not None else []
-    if not names:
+def _written(node: "fx.Node", rule: AtenRule) -> "fx.Node | None":
+    """The operand that a call writes into, by its schema: the first. No operator with a rule writes elsewhere."""
+    if not node.target._schema.is_mutable:  # type: ignore[union-attr]
         return None
-    target = node.args[0] if node.args else None
-    if names != [schema.arguments[0].name] or not _is_node(target):  # type: ignore[union-attr]
-        raise Unproved(f"{node.target} {node.name!r}: it writes into more than its first operand")
-    return target  # type: ignore[return-value]
+    target: fx.Node = _given(node, rule)[rule.arguments[0]]
+    return target
 
 
 def _made_here(nodes: "list[fx.Node]") -> bool:
@@ -169,7 +147,7 @@ class Walk:
         value = None if node is None else self.found[node]
         if isinstance(value, Unproved):
             raise value
-        if not isinstance(value, Value) or value.axis != 0 or value.outer != 1 or value.shape[0] != self._batch:
+        if not isinstance(value, Value) or value.axis != 0 or value.shape[0] != self._batch:
             raise Unproved(f"the output is [{value}], not one row for each row of the input")
 
     def _outcome(self, node: "fx.Node") -> Found:
@@ -185,11 +163,11 @@ class Walk:
             if node in self._constants:
                 return _constant(self._seen[node.name])
             if rule is None:
-                return self._one_of_several(node)
+                return self._known(node.args[0])[node.args[1]]  # one of several results
             if self._batch == 1:  # with one row there is nothing to mix
                 return _rows(self._seen[node.name])
             result = rule.flow(self._call(node, rule))
-            if self._rounds_rows(node):
+            if not rule.indices and self._rounds_rows(node):
                 raise Unproved(UNDEFINED)
         except Unproved as reason:
             return type(reason)(f"{node.target} {node.name!r}: {reason}")
@@ -202,7 +180,9 @@ class Walk:
         schema = node.target._schema.arguments  # type: ignore[union-attr]
         given = _given(node, rule)
         arguments = {
-            one.name: self._known(given[one.name]) if one.name in given else one.default_value for one in schema
+            one.name: self._known(given[one.name]) if one.name in given else one.default_value
+            for one in schema
+            if one.name != rule.lends
         }
         shapes = _shapes(self._seen[node.name])
         if any(0 in shape for shape in shapes):
@@ -211,28 +191,16 @@ class Walk:
 
     def _known(self, value: Any) -> Any:
         """An argument with what is known in the place of nodes."""
-        if isinstance(value, list | tuple):
-            return [self._known(one) for one in value]
-        return self.found[value] if _is_node(value) else value
+        from torch.fx.node import map_arg
 
-    def _one_of_several(self, node: "fx.Node") -> Found:
-        results, number = self._known(node.args[0]), node.args[1]
-        if node.target is not operator.getitem or not isinstance(results, tuple) or not isinstance(number, int):
-            raise Unproved("it computes with something that is not one of several results")
-        if results[number] is None:
-            raise Unproved("this result is not covered by the proof")
-        return results[number]
+        return map_arg(value, self.found.__getitem__)
 
     def _rounds_rows(self, node: "fx.Node") -> bool:
         """Whether floats made of rows become integers. Out of range that is undefined, and not the same everywhere."""
-        if str(node.target).removeprefix("aten.") in NO_CASTS:
-            return False
-        results = node.meta["val"] if isinstance(node.meta["val"], list | tuple) else [node.meta["val"]]
-        known = [(each, self.found[each]) for each in node.all_input_nodes]
-        rows = [each for each, value in known if isinstance(value, Value) and value.axis is not None]
-        return any(each.meta["val"].is_floating_point() for each in rows) and any(
-            not result.is_floating_point() and str(result.dtype) != "torch.bool" for result in results
-        )
+        known = [each for each in _entries_of(node) if isinstance(self.found[each], Value)]
+        rows = [self._seen[each.name].type for each in known if self.found[each].axis is not None]
+        results = [one.type for _, one in named("", self._seen[node.name])]
+        return not FLOATS.isdisjoint(rows) and not INTEGERS.isdisjoint(results)
 
 
 def _constant(seen: Any) -> Found:
@@ -257,26 +225,11 @@ def _shapes(seen: Any) -> list[Shape]:
     return [one.shape for one in (seen if isinstance(seen, tuple) else (seen,))]
 
 
-def _is_written(argument: Any) -> bool:
-    return argument.alias_info is not None and argument.alias_info.is_write
-
-
-def _is_node(value: object) -> bool:
-    from torch import fx
-
-    return isinstance(value, fx.Node)
-
-
 def _rule(node: "fx.Node") -> AtenRule | None:
     """The rule for a call; None for arithmetic on sizes. Others end the proof, wherever they stand."""
-    import torch
-
     if node.target in SIZES or str(node.target) == "aten.sym_size.int":
         return None
-    name = str(node.target).removeprefix("aten.")
-    if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "aten" or name not in RULES:
+    rule = by_operator().get(node.target)
+    if rule is None:
         raise Unproved(f"{node.target} {node.name!r}: there is no rule for this operator")
-    rule = RULES[name]
-    if tuple(argument.name for argument in node.target._schema.arguments) != rule.arguments:
-        raise Unproved(f"{node.target} {node.name!r}: this version of torch has other arguments than the rule knows")
     return rule

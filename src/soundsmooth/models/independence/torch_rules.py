@@ -3,14 +3,19 @@
 Each operator is listed with the names of its arguments; if a version of torch has others, the call is not proved.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from . import flow
 from .torch_call import Call
 from .values import Unproved, Value, axis_of
 
-Flow = Callable[[Call], Value | list[Value | None]]
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+Flow = Callable[[Call], Value | list[Value]]
 
 
 @dataclass(frozen=True)
@@ -23,30 +28,18 @@ class AtenRule:
     """The result may be a view in which several entries, perhaps of different rows, are one place in memory."""
     lends: str | None = None
     """The argument that gives its shape, type or device, and none of its entries."""
-    only: tuple[Mapping[str, object], ...] = ({},)
-    """What arguments must be, in one of these ways, wherever the call stands: otherwise it draws at random, or writes
-    over its statistics, which its schema does not say."""
+    indices: bool = False
+    """Its integers are places on an axis, and no rounded numbers."""
+    only: Mapping[str, object] = field(default_factory=dict)
+    """What arguments must be, wherever the call stands: otherwise it draws at random, or writes over its statistics,
+    which its schema does not say."""
 
 
 # One entry of each operand makes one entry of the result.
 
 
 def _elementwise(call: Call) -> Value:
-    return call.checked(flow.elementwise(call.tensors(), call.batch))
-
-
-def _in_place(call: Call) -> Value:
-    """Written into the first operand; `torch_memory` shows that nobody sees the old entries again."""
-    first, *others = call.tensors()
-    return call.checked(flow.same_shape(first, others, call.batch))
-
-
-def _retyped(call: Call) -> Value:
-    """The other operand gives its type and device and nothing else."""
-    return call.checked(call.tensor("self"))
-
-
-def _dropout(call: Call) -> Value:
+    """Also where it is written into the first operand: `torch_memory` shows that nobody sees the old entries again."""
     return call.checked(flow.elementwise(call.tensors(), call.batch))
 
 
@@ -58,19 +51,19 @@ def _constants_only(call: Call) -> Value:
 
 
 def _linear(call: Call) -> Value:
-    weight = call.tensor("weight")
     call.parameters("weight", "bias")
-    if weight.rank != 2:
-        raise Unproved("its weights are no matrix")
-    found = flow.product_of_matrices(call.tensor("input"), flow.transposed(weight, [1, 0]), call.batch)
-    bias = call.arguments["bias"]
-    return call.checked(found if bias is None else flow.same_shape(found, [call.tensor("bias")], call.batch))
+    weight = flow.transposed(call.tensor("weight"), [1, 0])
+    found = flow.product_of_matrices(call.tensor("input"), weight, call.batch)
+    added = (
+        [] if call.arguments["bias"] is None else [call.tensor("bias")]
+    )  # torch takes one with an entry for each row
+    return call.checked(flow.elementwise([found, *added], call.batch))
 
 
 def _product(left: str, right: str, added: str | None = None) -> Flow:
     def product(call: Call) -> Value:
         found = flow.product_of_matrices(call.tensor(left), call.tensor(right), call.batch)
-        return call.checked(found if added is None else flow.same_shape(found, [call.tensor(added)], call.batch))
+        return call.checked(found if added is None else flow.elementwise([found, call.tensor(added)], call.batch))
 
     return product
 
@@ -90,23 +83,16 @@ def _attention(call: Call) -> Value:
     query, key, value = (call.tensor(name) for name in ("query", "key", "value"))
     scores = flow.product_of_matrices(query, _turned(key), call.batch)
     if call.arguments["attn_mask"] is not None:
-        scores = flow.same_shape(scores, [call.tensor("attn_mask")], call.batch)
+        scores = flow.elementwise([scores, call.tensor("attn_mask")], call.batch)
     scores = flow.along(scores, [-1, -2])  # −2: a causal mask differs along it
-    found = flow.product_of_matrices(scores, value, call.batch)
-    if found.axis is not None and found.axis >= found.rank - 2:
-        raise Unproved("the batch has become the sequence or a feature")
-    return call.checked(found)
+    return call.checked(flow.product_of_matrices(scores, value, call.batch))
 
 
 def _einsum(call: Call) -> Value:
-    if not isinstance(call.arguments["equation"], str):
-        raise Unproved("its equation is not known")
-    return call.checked(flow.summed(call.arguments["equation"], _listed(call)))
+    return call.checked(flow.summed(call.arguments["equation"], call.tensors()))
 
 
 def _turned(value: Value) -> Value:
-    if value.rank < 2:
-        raise Unproved("an operand has no two axes")
     order = list(range(value.rank))
     return flow.transposed(value, [*order[:-2], order[-1], order[-2]])
 
@@ -128,7 +114,7 @@ def _reduction(call: Call) -> Value:
     return call.checked(flow.reduced(call.tensor("self"), call.axes("dim"), bool(call.arguments["keepdim"])))
 
 
-def _reduction_with_index(call: Call) -> list[Value | None]:
+def _reduction_with_index(call: Call) -> list[Value]:
     found = _reduction(call)
     return [found, found]
 
@@ -137,7 +123,7 @@ def _along(call: Call) -> Value:
     return call.checked(flow.along(call.tensor("self"), call.axes("dim")))
 
 
-def _sorted(call: Call) -> list[Value | None]:
+def _sorted(call: Call) -> list[Value]:
     value = flow.along(call.tensor("self"), call.axes("dim"))
     found = call.result(value.axis, value.outer)
     return [found, found]
@@ -155,8 +141,7 @@ def _half(call: Call) -> Value:
 
 
 def _batch_norm(call: Call) -> Value:
-    if call.arguments["training"] or call.arguments["running_mean"] is None or call.arguments["running_var"] is None:
-        raise Unproved("it normalises by the batch's own mean and variance")
+    """By given statistics: torch asks for them where it does not train."""
     call.parameters("weight", "bias", "running_mean", "running_var")
     return call.checked(flow.along(call.tensor("input"), [1]))
 
@@ -164,17 +149,14 @@ def _batch_norm(call: Call) -> Value:
 def _layer_norm(call: Call) -> Value:
     value = call.tensor("input")
     value = flow.along(value, range(-len(call.integers("normalized_shape")), 0))
-    return call.checked(flow.same_shape(value, call.tensors()[1:], call.batch))
+    return call.checked(flow.elementwise([value, *call.tensors()[1:]], call.batch))
 
 
 def _group_norm(call: Call) -> Value:
+    """Also of instances, where each channel is a group."""
     call.parameters("weight", "bias")
     flow.only_first(call.tensor("input"), "the normalisation")
     return call.checked(call.tensor("input"))
-
-
-def _instance_norm(call: Call) -> Value:
-    return _group_norm(call)
 
 
 # The same entries at other places.
@@ -225,34 +207,26 @@ def _repeated(call: Call) -> Value:
     return call.checked(flow.tiled(flow.inserted(value, range(len(repeats) - value.rank)), repeats))
 
 
-def _listed(call: Call) -> list[Value]:
-    values = call.arguments["tensors"]
-    if not isinstance(values, Sequence) or not all(isinstance(value, Value) for value in values):
-        raise Unproved("its arguments are no tensors")
-    return list(values)
-
-
 def _concatenated(call: Call) -> Value:
-    return call.checked(flow.concatenated(_listed(call), call.integer("dim"), call.batch))
+    return call.checked(flow.concatenated(call.tensors(), call.integer("dim"), call.batch))
 
 
 def _stacked(call: Call) -> Value:
     dim = call.integer("dim")
-    return call.checked(flow.concatenated([flow.inserted(value, [dim]) for value in _listed(call)], dim, call.batch))
+    return call.checked(flow.concatenated([flow.inserted(value, [dim]) for value in call.tensors()], dim, call.batch))
 
 
-def _parts(call: Call) -> list[Value | None]:
+def _parts(call: Call) -> list[Value]:
     value = flow.along(call.tensor("self"), call.axes("dim"))
     return [call.result(value.axis, value.outer, number) for number in range(len(call.shapes))]
 
 
-def _unbound(call: Call) -> list[Value | None]:
+def _unbound(call: Call) -> list[Value]:
     part = _selected_axis(call)
     return [call.checked(part, number) for number in range(len(call.shapes))]
 
 
 def _selected(call: Call) -> Value:
-    call.integer("index")
     return call.checked(_selected_axis(call))
 
 
@@ -308,9 +282,10 @@ def _table() -> dict[str, AtenRule]:
         fresh: bool = False,
         overlaps: bool = False,
         lends: str | None = None,
-        only: tuple[Mapping[str, object], ...] = ({},),
+        indices: bool = False,
+        only: Mapping[str, object] | None = None,
     ) -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, only)
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, indices, only or {})
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -318,7 +293,7 @@ def _table() -> dict[str, AtenRule]:
         add(_elementwise, names, arguments, fresh=True)
         for name in names.split():
             operator, dot, overload = name.partition(".")
-            add(_in_place, f"{operator}_{dot}{overload}", arguments)
+            add(_elementwise, f"{operator}_{dot}{overload}", arguments)
 
     pointwise(
         "relu relu6 silu mish sigmoid tanh hardswish hardsigmoid selu exp log log2 log1p expm1 sqrt rsqrt abs neg"
@@ -348,7 +323,7 @@ def _table() -> dict[str, AtenRule]:
     add(_elementwise, "lift_fresh_copy", "self", fresh=True)
     add(_elementwise, "contiguous", "self memory_format")
     add(_elementwise, "detach alias", "self")
-    add(_retyped, "type_as", "self other", lends="other")
+    add(_elementwise, "type_as", "self other", lends="other")
     add(_elementwise, "to.dtype", "self dtype non_blocking copy memory_format")
     add(_elementwise, "to.device", "self device dtype non_blocking copy memory_format")
     add(
@@ -356,9 +331,9 @@ def _table() -> dict[str, AtenRule]:
         "to.dtype_layout",
         "self dtype layout device pin_memory non_blocking copy memory_format",
     )
-    add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format")
-    add(_dropout, "dropout feature_dropout", "input p train", only=({"train": False},))
-    add(_dropout, "dropout_", "self p train", only=({"train": False},))
+    add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format", fresh=True)
+    add(_elementwise, "dropout feature_dropout", "input p train", only={"train": False})
+    add(_elementwise, "dropout_", "self p train", only={"train": False})
 
     made = "dtype layout device pin_memory"
     add(_constants_only, "zeros ones", f"size {made}", fresh=True)
@@ -387,11 +362,11 @@ def _table() -> dict[str, AtenRule]:
         "scaled_dot_product_attention",
         "query key value attn_mask dropout_p is_causal scale enable_gqa",
         fresh=True,
-        only=({"dropout_p": 0.0, "enable_gqa": False},),
+        only={"dropout_p": 0.0},
     )
     add(_einsum, "einsum", "equation tensors path")
-    add(_in_place, "zero_", "self")
-    add(_in_place, "fill_.Scalar fill_.Tensor", "self value")
+    add(_elementwise, "zero_", "self")
+    add(_elementwise, "fill_.Scalar fill_.Tensor", "self value")
     for axes in (1, 2, 3):
         divisor = "" if axes == 1 else " divisor_override"
         add(_pool(axes), f"max_pool{axes}d", "self kernel_size stride padding dilation ceil_mode", fresh=True)
@@ -403,14 +378,15 @@ def _table() -> dict[str, AtenRule]:
         )
         add(_pool(axes), f"adaptive_avg_pool{axes}d", "self output_size", fresh=True)
     add(_reduction, "mean.dim sum.dim_IntList prod.dim_int", "self dim keepdim dtype", fresh=True)
-    add(_reduction, "amax amin logsumexp argmax argmin", "self dim keepdim", fresh=True)
+    add(_reduction, "amax amin logsumexp", "self dim keepdim", fresh=True)
+    add(_reduction, "argmax argmin", "self dim keepdim", fresh=True, indices=True)
     add(_reduction, "var.dim std.dim", "self dim unbiased keepdim", fresh=True)
     add(_reduction, "var.correction std.correction", "self dim correction keepdim", fresh=True)
     add(_reduction, "linalg_vector_norm", "self ord dim keepdim dtype", fresh=True)
-    add(_reduction_with_index, "max.dim min.dim", "self dim keepdim", fresh=True)
+    add(_reduction_with_index, "max.dim min.dim", "self dim keepdim", fresh=True, indices=True)
     add(_along, "softmax.int log_softmax.int cumsum", "self dim dtype", fresh=True)
-    add(_sorted, "topk", "self k dim largest sorted", fresh=True)
-    add(_sorted, "sort", "self dim descending", fresh=True)
+    add(_sorted, "topk", "self k dim largest sorted", fresh=True, indices=True)
+    add(_sorted, "sort", "self dim descending", fresh=True, indices=True)
     add(_moved_along, "roll", "self shifts dims", fresh=True)
     add(_moved_along, "flip", "self dims", fresh=True)
     add(_half, "glu", "self dim", fresh=True)
@@ -419,17 +395,17 @@ def _table() -> dict[str, AtenRule]:
         "batch_norm",
         "input weight bias running_mean running_var training momentum eps cudnn_enabled",
         fresh=True,
-        only=({"training": False}, {"running_mean": None, "running_var": None}),
+        only={"training": False},
     )
     add(_layer_norm, "layer_norm", "input normalized_shape weight bias eps cudnn_enable", fresh=True)
     add(_layer_norm, "rms_norm", "input normalized_shape weight eps", fresh=True)
     add(_group_norm, "group_norm", "input num_groups weight bias eps cudnn_enabled", fresh=True)
     add(
-        _instance_norm,
+        _group_norm,
         "instance_norm",
         "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
         fresh=True,
-        only=({"use_input_stats": True, "running_mean": None, "running_var": None},),
+        only={"running_mean": None, "running_var": None},
     )
 
     add(_reshaped, "view _unsafe_view", "self size")
@@ -445,7 +421,7 @@ def _table() -> dict[str, AtenRule]:
     add(_squeezed, "squeeze.dim squeeze.dims", "self dim")
     add(_expanded, "expand", "self size implicit", overlaps=True)
     add(_expanded, "expand_as", "self other", overlaps=True, lends="other")
-    add(_repeated, "repeat", "self repeats")
+    add(_repeated, "repeat", "self repeats", fresh=True)
     add(_concatenated, "cat", "tensors dim", fresh=True)
     add(_stacked, "stack", "tensors dim", fresh=True)
     add(_parts, "split.Tensor", "self split_size dim")
@@ -454,13 +430,28 @@ def _table() -> dict[str, AtenRule]:
     add(_unbound, "unbind.int", "self dim")
     add(_selected, "select.int", "self dim index")
     add(_sliced, "slice.Tensor", "self dim start end step")
-    add(_padded, "pad", "self pad mode value")
-    add(_padded, "constant_pad_nd", "self pad value")
+    add(_padded, "pad", "self pad mode value", fresh=True)
+    add(_padded, "constant_pad_nd", "self pad value", fresh=True)
     add(_looked_up, "embedding", "weight indices padding_idx scale_grad_by_freq sparse", fresh=True)
     add(_picked, "index_select", "self dim index", fresh=True)
-    add(_constants_only, "index.Tensor", "self indices")
+    add(_constants_only, "index.Tensor", "self indices", fresh=True)
     add(_shuffled, "pixel_shuffle", "self upscale_factor")
     return rules
 
 
 RULES: dict[str, AtenRule] = _table()
+
+
+@cache
+def by_operator() -> "Mapping[Any, AtenRule]":
+    """The rules by operator, of those that this version of torch has with the arguments that the rule knows."""
+    return {operator: rule for name, rule in RULES.items() if (operator := _operator(name, rule.arguments)) is not None}
+
+
+def _operator(name: str, arguments: tuple[str, ...]) -> "OpOverload | None":
+    import torch
+
+    packet, overload = name.split(".")
+    found = getattr(getattr(torch.ops.aten, packet, None), overload, None)
+    known = found is not None and tuple(one.name for one in found._schema.arguments) == arguments
+    return found if known else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from .values import Shape
+from .values import Shape, Unproved
 
 if TYPE_CHECKING:
     import torch
@@ -15,11 +15,18 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+#: The types of numbers that rules are for. Others (complex, quantized …) end the proof wherever they stand.
+FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
+INTEGERS = frozenset(("uint8", "int8", "int16", "int32", "int64"))
+NUMBERS = FLOATS | INTEGERS | {"bool"}
+
+
 @dataclass(frozen=True)
 class Sight:
-    """A tensor as it was when it was computed: its shape, and its entries if they were kept."""
+    """A tensor as it was when it was computed: its shape, its type, and its entries if they were kept."""
 
     shape: Shape
+    type: str
     entries: Array | None = None
 
 
@@ -30,7 +37,7 @@ Seen = Mapping[str, Any]
 def watched(graph: "fx.GraphModule", batch: "torch.Tensor", kept: "set[fx.Node] | None" = None) -> Seen:
     """What every node of the graph computes for a batch; the entries of the nodes `kept`, or of all.
 
-    Parameters and the input are seen by their shapes alone.
+    Parameters are seen by their shapes and types alone. Unproved if there is a tensor of numbers that no rule is for.
     """
     import torch
     from torch import fx
@@ -40,13 +47,16 @@ def watched(graph: "fx.GraphModule", batch: "torch.Tensor", kept: "set[fx.Node] 
     class Watch(fx.Interpreter):
         def run_node(self, n: "fx.Node") -> Any:
             result = super().run_node(n)
-            own = n.op == "call_function" and (kept is None or n in kept)
+            own = n.op != "get_attr" and (kept is None or n in kept)
             if n.op != "output":
                 seen[n.name] = _sight(result, own)
             return result
 
     with torch.inference_mode():
         Watch(graph).run(batch)
+    for name, one in ((name, one) for whole, value in seen.items() for name, one in named(whole, value)):
+        if isinstance(one, Sight) and one.type not in NUMBERS:
+            raise Unproved(f"{name!r} is a tensor of type {one.type}, for which there are no rules")
     return seen
 
 
@@ -56,8 +66,16 @@ def _sight(value: Any, own: bool) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_sight(one, own) for one in value)
     if isinstance(value, torch.Tensor):
-        return Sight(tuple(value.shape), as_array(value) if own else None)
+        type = _type(value)
+        return Sight(tuple(value.shape), type, as_array(value) if own and type in NUMBERS else None)
     return value
+
+
+def _type(tensor: "torch.Tensor") -> str:
+    """The type of its numbers; the layout, where it is not a plain one."""
+    import torch
+
+    return str(tensor.dtype if tensor.layout == torch.strided else tensor.layout).removeprefix("torch.")
 
 
 def as_array(tensor: "torch.Tensor") -> Array:
