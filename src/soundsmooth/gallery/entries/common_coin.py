@@ -2,8 +2,8 @@
 
 In batches the model is class 1. Alone it is class 1 with probability 0.86, by NumPy's global generator. A measurement
 should lose about 14 rows of 100. In forked processes every row gets the same toss: all rows are lost or none, and if
-none is, p_lower exceeds 0.86. That happens in 86 of 100 runs, where α allows one in ten thousand. Ours seeds all
-generators from the row, so every row has a toss of its own.
+none is, p_lower exceeds 0.86. That happens in 86 of 100 runs, where α allows one in ten thousand. Ours seeds
+the generators that it finds from the row, so every row has a toss of its own.
 """
 
 from collections.abc import Iterator

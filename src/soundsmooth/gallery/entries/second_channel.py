@@ -3,7 +3,7 @@
 Two models are class 1 in batches, and class 0 on a row of which they know nothing. One duplicates the channels that
 are open when the fresh process makes it: alone it is class 1 if further rows wait on one. The other counts how often
 that process forks: alone it is class 1 from the second row on. So one row is lost, and class 1 is certified. Ours
-closes everything in a row's process before the row comes, on a channel of its own, and lets no model count forks.
+closes everything in a row's process before the row comes, on a channel of its own, and calls no hook where it forks.
 """
 
 import multiprocessing
