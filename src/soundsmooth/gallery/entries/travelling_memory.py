@@ -36,4 +36,4 @@ class Remembering:
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     task = Task(SIGMA, options.n or 2000, n0=min(options.n or 100, 100))
     for certifier in measuring(certifiers):
-        yield never_alone("travelling-memory", certifier, Remembering, task, "the pickle holds the rows")
+        yield never_alone("travelling-memory", certifier, Remembering, task, "remembers the rows of its batches")
