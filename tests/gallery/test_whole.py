@@ -5,6 +5,8 @@ The margins are those of each entry's own test: at these n a certifier in use es
 verdict is wrong with 1e-6 by definition).
 """
 
+import os
+
 import pytest
 
 from soundsmooth.gallery import fake
@@ -13,6 +15,8 @@ from soundsmooth.gallery.entry import Options, all_entries
 
 #: Class 0 has 0.54 at the point 0 there, which takes more copies to establish.
 COPIES = {"listing1": 20_000, "pixel": 20_000}
+#: Nobody is wrong there: an attack that fails, and measurements where there is no fork.
+HARMLESS = {"lucky-attack"} | (set() if hasattr(os, "fork") else {"common-coin", "travelling-memory", "second-channel"})
 
 
 @pytest.mark.parametrize("name", all_entries())
@@ -24,4 +28,4 @@ def test_somebody_is_wrong_and_it_is_not_ours(name: str, monkeypatch: pytest.Mon
     assert any(trial.certifier == "ours" for trial in found)
     assert not any(trial.finding.bad for trial in found if trial.certifier == "ours")
     others = [trial for trial in found if trial.certifier != "ours"]
-    assert any(trial.finding.bad for trial in others) == (name != "lucky-attack")
+    assert any(trial.finding.bad for trial in others) == (name not in HARMLESS)

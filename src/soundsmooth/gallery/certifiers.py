@@ -16,7 +16,6 @@ import numpy.typing as npt
 from ..certify import Counts, Verdict, verdict
 from ..grid import IMAGES
 from ..noise import Keystream, Purpose, Sampler, law
-from ..runs.checked import DependentRowsError
 from ..settings import Settings, settings
 from ..smoother import Smoother
 from ..unsound import UnsoundStandard
@@ -80,6 +79,16 @@ class Standard:
 
 
 @dataclass(frozen=True)
+class FromLevels:
+    """A classifier in double precision, for batches in single precision: by the levels that these stand for."""
+
+    scores: Scores
+
+    def __call__(self, batch: Array) -> Array:
+        return np.asarray(self.scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
+
+
+@dataclass(frozen=True)
 class Ours:
     """Exact noise, added in integers. The classifier gets the double nearest to t/255 for each level t.
 
@@ -89,22 +98,15 @@ class Ours:
 
     name: str = "ours"
     independence: str = "auto"
+    again: int | None = None
 
     def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
-        scores = make(np.dtype("float64"))
-
-        def from_levels(batch: Array) -> Array:
-            return np.asarray(scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
-
+        model, n0 = FromLevels(make(np.dtype("float64"))), min(task.n0, task.n)
+        chosen: dict[str, Any] = {"independence": self.independence, "again": self.again, "batch_size": min(n0, 10_000)}
         try:
-            batch = min(task.n0, task.n, 10_000)
-            smooth = Smoother(from_levels, task.sigma, independence=self.independence, batch_size=batch)
-        except ValueError as error:
-            raise Refused(str(error).split(":")[0]) from error
-        n0 = min(task.n0, task.n)
-        try:
+            smooth = Smoother(model, task.sigma, **chosen)
             found = smooth.certify(x, n0=n0, n=task.n, alpha=task.alpha, bound=task.bound)
-        except DependentRowsError as error:
+        except ValueError as error:
             raise Refused(str(error).split(":")[0]) from error
         return Answer(found.label, found.radius, found.p_lower, (*found.estimation.classes, found.estimation.nobody))
 
