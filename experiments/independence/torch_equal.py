@@ -12,27 +12,18 @@ EQUAL: dict[str, str] = {
     "values.axis_of without `not -rank <= axis < rank`": REFUSED,
     "values.alike without `value.entries is None`": FAILS,
     "flow.elementwise without its statement": REFUSED,
-    "flow.elementwise without `len(places) > 1`": FAILS,
     "flow.transposed without `sorted(axes) != list(range(value.rank))`": REFUSED,
     "flow.tiled without `len(repeats) != value.rank`": REFUSED,
-    "flow.concatenated without `any(value.rank != rank for value in values)`": (
-        "torch takes another rank for empty tensors alone, and their shapes do not fit"
-    ),
-    "flow.concatenated without `len(places) != 1`": FAILS,
     "flow.concatenated without `len({(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}) > 1`": (
         REFUSED
     ),
     "flow.product_of_matrices without `left.rank < 2`": FAILS,
-    "flow.product_of_matrices without `right.rank < 1`": REFUSED,
     "flow.product_of_matrices without `left.shape[-1] != right.shape[-2]`": REFUSED,
-    "flow.summed without `not arrow`": "without an arrow there is no result that could have the rows' letter",
     'flow.summed without `not "".join([*terms, right]).isalpha()`': "dots stand three times in a term",
-    "flow.summed without `len(terms) != len(values)`": REFUSED,
     "flow.summed without `len(term) != value.rank`": REFUSED,
-    "flow.summed without `any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=True))`": (
+    "flow.summed without `any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=False))`": (
         FAILS
     ),
-    "flow.summed without `letter not in right`": FAILS,
     "table instance_norm.default takes any running_mean": "torch refuses one of the statistics without the other",
     "table instance_norm.default takes any running_var": "torch refuses one of the statistics without the other",
     "table pixel_shuffle.default is fresh": "on the CPU it always copies; elsewhere it may not",
