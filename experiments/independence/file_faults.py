@@ -160,7 +160,7 @@ def _no_entries(site: Site) -> str | None:
     """The output is cut until nothing is left; or something without entries is put behind it."""
     name = site.graph.output[0].name
     shape = site.shapes[name]
-    if len(shape) < 2 or site.opset < 13:
+    if len(shape) < 2 or site.opset < 13 or name not in site.entries:  # the input may be the output
         return None
     if site.draw.random() < 0.5:
         lists = [site.constant(np.array([number])) for number in (0, 0, 1)]
@@ -197,7 +197,7 @@ def _positions(site: Site) -> str | None:
     """Each position of the batch gets a number of its own, through an operator that counts as no constant."""
     name = site.graph.output[0].name
     shape = (site.batch, *[1] * (len(site.shapes[name]) - 1))
-    if site.entries[name].dtype != np.float32:
+    if name not in site.entries or site.entries[name].dtype != np.float32:
         return None
     numbers = np.arange(site.batch, dtype=np.float32).reshape(shape)
     dropped = site.add("Dropout", [site.constant(numbers)], shape)

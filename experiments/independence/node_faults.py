@@ -43,7 +43,7 @@ def _type(site: Site) -> str | None:
     one = site.draw.choice(site.schema.attributes)
     value, kind = OTHER_TYPES.get(one.type, (None, 0))
     if one.type == "INTS":
-        old = next((list(given.ints) for given in site.node.attribute if given.name == one.name), [1, 1])
+        old = next((list(given.ints) for given in site.node.attribute if given.name == one.name), []) or [1, 1]
         value, kind = [float(entry) for entry in old], KINDS.FLOATS
     if value is None or (one.type == "FLOATS" and site.draw.random() < 0.5):
         value, kind = 1.0, KINDS.FLOAT
@@ -285,7 +285,9 @@ def _lie(site: Site) -> str | None:
     """A runtime shows another extent where the rows lie, or no such axis: not what the operator is defined to do."""
     name = site.node.output[0]
     shape = site.shapes[name]
-    if not site.live or shape.count(site.batch) != 1 or site.node.op_type in RESHAPING:
+    if not site.live or site.batch not in shape or site.node.op_type in RESHAPING:
+        return None
+    if sum(size % site.batch == 0 for size in shape) != 1:  # rows may lie on another axis
         return None
     axis = shape.index(site.batch)
     longer = (*shape[:axis], site.draw.choice([1, 2]) * site.batch + 1, *shape[axis + 1 :])

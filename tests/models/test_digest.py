@@ -221,6 +221,8 @@ def looks_up_a_name(batch: np.ndarray, name: str = "loads") -> Any:
 
 class Hostile:
     def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":  # others look at all objects of the process
+            return Hostile
         raise RuntimeError("no")
 
 

@@ -46,7 +46,7 @@ def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     assert (tmp_path / "misbehaved").exists()
     assert {each.environment["engine"] for each in issued} == {f"ray {ray.__version__}"}
-    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(DiesOnce(tmp_path, -1)))
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(DiesOnce(tmp_path, 60)))  # dies once
 
 
 def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
@@ -68,7 +68,7 @@ def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
     cluster.add_node(**SMALL)  # for the tests that come after, whichever they are
     assert removed
     assert removed[0] < COUNT
-    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Meeting(tmp_path, 0)))
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(Meeting(tmp_path, 2)))  # they have met
 
 
 def test_a_cluster_without_room(cluster: Any) -> None:

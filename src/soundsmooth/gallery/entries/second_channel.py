@@ -6,6 +6,7 @@ that process forks: alone it is class 1 from the second row on. So one row is lo
 closes everything in a row's process before the row comes, on a channel of its own, and calls no hook where it forks.
 """
 
+import fcntl
 import multiprocessing
 import os
 import socket
@@ -24,19 +25,23 @@ from ..trial import Trial
 CLAIM = "f hears other rows that wait on a duplicated channel, or counts forks: it knows that it is being measured"
 SIGMA = Fraction(1, 2)
 EXTRA: tuple[Certifier, ...] = (NAIVE,)
+#: Copies of channels have this number, or a higher one: in an attribute the digest would see them.
+FIRST_COPY = 100
 
 
 class Listening:
     """In batches class 1; alone class 1 if other rows wait on a channel."""
 
     def __init__(self) -> None:
-        self.channels = [os.dup(each) for each in range(3, 64) if in_fresh_process() and is_socket(each)]
+        if in_fresh_process():
+            for each in range(3, 64):
+                duplicate(each)
 
     def __reduce__(self) -> tuple[type[Scores], tuple[()]]:
         return Listening, ()
 
     def __call__(self, batch: Array) -> Array:
-        return one_hot(np.full(len(batch), len(batch) > 1 or any(map(waits_on, self.channels))))
+        return one_hot(np.full(len(batch), len(batch) > 1 or any(map(waits_on, range(FIRST_COPY, FIRST_COPY + 64)))))
 
 
 class Counting:
@@ -62,10 +67,11 @@ def in_fresh_process() -> bool:
     return multiprocessing.parent_process() is not None
 
 
-def is_socket(descriptor: int) -> bool:
+def duplicate(descriptor: int) -> None:
+    """Under another number, if it is a socket."""
     with suppress(OSError):
-        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
-    return False
+        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            fcntl.fcntl(descriptor, fcntl.F_DUPFD, FIRST_COPY)
 
 
 def waits_on(descriptor: int) -> bool:
