@@ -211,7 +211,9 @@ class Draw:
         return sizes[self.rng.randrange(len(sizes) + 1) if row is None or self.odd() else row + self.one(0, 1) :]
 
     def weight(self, shape: Sequence[int], low: int = -2, high: int = 2, integers: bool = False) -> Const:
-        """A constant of small integers."""
+        """A constant of small integers; NoChoice if there are none between these."""
+        if high < low:
+            raise NoChoice
         tensor = numbers(shape, self.rng, low, high)
         return self.constant(tensor.long() if integers else tensor)
 

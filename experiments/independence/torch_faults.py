@@ -66,8 +66,10 @@ def _anywhere(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node], kep
         written = values[node.args[0]]  # type: ignore[index]
         if _place(written) in kept:
             yield f"{node}: it writes into the input or a weight"
-        if node in rows and any(
-            step == 0 and size > 1 for step, size in zip(written.stride(), written.shape, strict=True)
+        if (
+            node in rows
+            and written.numel()
+            and any(step == 0 and size > 1 for step, size in zip(written.stride(), written.shape, strict=True))
         ):
             yield f"{node}: it writes where rows lie on each other"
 

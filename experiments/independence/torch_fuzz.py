@@ -98,7 +98,7 @@ def run(first: int, modules: int, seed: int) -> Result:
 def examined(seed: int, number: int) -> Result:
     """One module: all graphs that come from it."""
     result = Result(modules=1)
-    with warnings.catch_warnings(), torch.random.fork_rng():
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
         warnings.simplefilter("ignore")
         torch.manual_seed(number)
         program, shape, batch = generated(seed, number)

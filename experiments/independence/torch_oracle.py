@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 
     text: str
     certain: bool
-    """False if rounding, which may differ from position to position, could be the cause."""
+    """False if rounding, which may differ from position to position, could be the cause; or if there is no output."""
 
 
 def violation(graph: fx.GraphModule, shape: tuple[int, ...], batch: int, seed: int) -> Finding | None:
@@ -54,6 +54,9 @@ def _findings(graph: fx.GraphModule, shape: tuple[int, ...], batch: int, seed: i
     x = integers(batch)
     try:
         whole = run(x)
+    except IndexError:
+        yield Finding("a row picks an entry that is not there, and its whole batch fails", False)
+        return
     except Exception as error:
         yield Finding(f"it does not run: {str(error).splitlines()[0]}", True)
         return
