@@ -12,13 +12,11 @@ EQUAL: dict[str, str] = {
     "values.axis_of without `not -rank <= axis < rank`": REFUSED,
     "values.alike without `value.entries is None`": FAILS,
     "flow.elementwise without its statement": REFUSED,
-    "flow.transposed without `sorted(axes) != list(range(value.rank))`": REFUSED,
     "flow.tiled without `len(repeats) != value.rank`": REFUSED,
     "flow.concatenated without `len({(*value.shape[:axis], *value.shape[axis + 1 :]) for value in values}) > 1`": (
         REFUSED
     ),
     "flow.product_of_matrices without `left.rank < 2`": FAILS,
-    "flow.product_of_matrices without `left.shape[-1] != right.shape[-2]`": REFUSED,
     'flow.summed without `not "".join([*terms, right]).isalpha()`': "dots stand three times in a term",
     "flow.summed without `len(term) != value.rank`": REFUSED,
     "flow.summed without `any(sizes.setdefault(*one) != one[1] for one in zip(term, value.shape, strict=False))`": (
