@@ -6,7 +6,6 @@ that process forks: alone it is class 1 from the second row on. So one row is lo
 closes everything in a row's process before the row comes, on a channel of its own, and calls no hook where it forks.
 """
 
-import fcntl
 import multiprocessing
 import os
 import socket
@@ -69,6 +68,8 @@ def in_fresh_process() -> bool:
 
 def duplicate(descriptor: int) -> None:
     """Under another number, if it is a socket."""
+    import fcntl  # not on Windows, where nothing is forked
+
     with suppress(OSError):
         if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
             fcntl.fcntl(descriptor, fcntl.F_DUPFD, FIRST_COPY)
