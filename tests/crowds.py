@@ -95,6 +95,15 @@ class NotAlone:
         return brightness(batch)
 
 
+def threaded_brightness(batch: np.ndarray) -> np.ndarray:
+    """Honest, by products of matrices that are large enough for several threads, in a library that comes late."""
+    import torch
+
+    rows = torch.from_numpy(batch.reshape(len(batch), -1))
+    mean = (rows @ torch.ones(rows.shape[1], 200_000)).mean(dim=1).numpy() / rows.shape[1]
+    return np.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
 def make_brightness() -> object:
     """A factory whose product cannot be pickled."""
     return lambda batch: brightness(batch)

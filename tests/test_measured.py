@@ -168,6 +168,11 @@ def test_torch_modules_are_measured_as_they_are() -> None:
     assert "runs=module" in found.promise.values["flags"]
 
 
+def test_a_function_that_starts_threads_votes_alone() -> None:
+    """A forked process has none of them, and must not wait for them."""
+    assert certify(crowds.threaded_brightness, n=100, again=10).measured == Measurement(10, 0)
+
+
 def test_a_graph_with_a_fixed_batch_is_filled_with_copies_of_the_row(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Flatten", ["image"], ["flat"]),

@@ -153,6 +153,20 @@ def test_the_digest_is_the_same_on_a_gpu() -> None:
     assert model_of(made(), device="cuda").identity().digest == model_of(made(), device="cpu").identity().digest
 
 
+def imports_late(batch: np.ndarray) -> Any:
+    import colorsys
+
+    return batch * colorsys.ONE_SIXTH
+
+
+def test_the_digest_is_the_same_before_and_after_a_late_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    before = callable_digest(imports_late)
+    imports_late(np.zeros(1))
+    assert "colorsys" in sys.modules
+    assert callable_digest(imports_late) == before
+
+
 def test_the_digest_is_the_same_in_another_process() -> None:
     """Sets have another order there."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -240,7 +254,7 @@ class Hostile:
         (loads, "np, which loads reads, can read what lies outside"),
         (
             imports_what_is_not_there,
-            "soundsmooth_plugins, which imports_what_is_not_there imports, is not imported yet",
+            "imports, is of soundsmooth_plugins, a package that does not define the model",
         ),
         (holding(threading.Lock()), "_thread.lock, whose state cannot be read"),
         (holding(iter([1, 2])), "list_iterator, whose state cannot be read"),

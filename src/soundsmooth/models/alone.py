@@ -14,6 +14,7 @@ import multiprocessing
 import multiprocessing.spawn
 import os
 import pickle
+import re
 import signal
 import struct
 import sys
@@ -48,6 +49,8 @@ _LABEL = struct.Struct("<q")
 SCRIPT = "__main__"
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
+#: Libraries that start threads for others.
+_OPENMP = re.compile(r"/lib[gi]?omp[^/]*\.so[^/]*$")
 #: Linux's names for them are PR_SET_CHILD_SUBREAPER, CLONE_NEWUSER and CLONE_NEWIPC.
 _ADOPT_ORPHANS, _NEW_USER, _NEW_IPC = 36, 0x10000000, 0x08000000
 _STARTING = threading.Lock()
@@ -248,15 +251,27 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
     sys.path.insert(0, folder)
     multiprocessing.spawn.prepare(dict(script))
     model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence="assumed")
+    _one_thread()
     try:
         _vote(model, np.zeros(shape, np.float32))
     except Exception as error:
         raise _NotAlone(f"the model cannot vote on one row alone, in a fresh process: {named(error)}") from error
+    _one_thread()  # of what it has imported only now
     _settle()
     generators = Generators.found()
     gc.collect()
     gc.freeze()  # children share what is there
     return model, generators
+
+
+def _one_thread() -> None:
+    """A child has no threads but one, and would wait for others for ever."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    for path in {path for _, path in _mapped() if _OPENMP.search(path)}:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(path).omp_set_num_threads(1)
 
 
 def _ignore_forks() -> None:
@@ -306,10 +321,14 @@ def _settle() -> None:
 
 def _shared_memory() -> list[str]:
     """Memory of this process that others could write to, where the system tells."""
+    return [path for rights, path in _mapped() if rights == "rw-s" and not path.endswith(NOT_OF_THE_MODEL)]
+
+
+def _mapped() -> list[tuple[str, str]]:
+    """Rights and name of what lies in this process's memory, where the system tells."""
     with suppress(OSError):
         lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
-        found = [line[5] if len(line) > 5 else "without a name" for line in lines if line[1].startswith("rw-s", 0, 4)]
-        return [each for each in found if not each.endswith(NOT_OF_THE_MODEL)]
+        return [(line[1], line[5] if len(line) > 5 else "without a name") for line in lines]
     return []
 
 

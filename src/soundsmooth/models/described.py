@@ -13,6 +13,7 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib
 import json
 import re
 import sys
@@ -340,24 +341,27 @@ class Described:
         return self.value(found, name) if isinstance(found, FunctionType) and _owner(found) not in RECORDED else None
 
     def _imported(self, imported: tuple[str, int, tuple[str, ...]], globals_: dict[str, Any], code: CodeType) -> Any:
-        """A module that a function imports when it is called."""
-        module, level, names = imported
+        """A module that a function imports when it is called. The words are the same before and after that."""
+        module, level, _ = imported
         package = str(globals_.get("__package__") or "").split(".")
         full = ".".join([*package[: len(package) - level + 1], *([module] if module else [])]) if level else module
         where = f"{full}, which {code.co_qualname} imports,"
-        if full not in sys.modules or not vars(sys.modules[full]).keys() >= set(names) - {"*"}:
-            return self.open(f"{where} is not imported yet")
-        return self._package(sys.modules[full], _names(code), where)
+        if full.partition(".")[0] in self._own:
+            try:
+                found = importlib.import_module(full)
+            except Exception:  # it is their code: anything can happen
+                return self.open(f"{where} cannot be imported")
+            return self._package(found, _names(code), where)
+        if full in sys.modules:
+            return self._package(sys.modules[full], _names(code), where)
+        return self._not_described(full, _names(code), where) or [full]
 
     def _package(self, module: ModuleType, names: frozenset[str], where: str, seen: tuple[str, ...] = ()) -> Any:
         """A module by its name, and what is read of it: of recorded software, only what others put there."""
         full, owner = module.__name__, module.__name__.partition(".")[0]
         read = sorted(name for name in names & vars(module).keys() if f"{full}.{name}" not in seen)
-        outside = OUTSIDE & {owner, full, *(f"{full}.{name}" for name in names)}
-        if outside or OUTSIDE_NAMES.get(full, frozenset()) & names:
-            return self.open(f"{where} can read what lies outside ({full})")
-        if owner not in self._own and owner not in RECORDED:
-            return self.open(f"{where} is of {owner}, a package that does not define the model")
+        if (end := self._not_described(full, names, where)) is not None:
+            return end
         if owner in self._own and (
             "getattr" in names or type(module) is not ModuleType or hasattr(module, "__getattr__")
         ):
@@ -368,6 +372,16 @@ class Described:
             found = [(name, value) for name, value in found if _strange(value) or isinstance(value, ModuleType)]
         words = [[name, self._read(value, names, f"{full}.{name}", seen)] for name, value in found]
         return [full, *(each for each in words if owner in self._own or len(each[1]) > 1)]
+
+    def _not_described(self, full: str, names: frozenset[str], where: str) -> list[str] | None:
+        """An open end, if nothing can be said of what is read of a module."""
+        owner = full.partition(".")[0]
+        outside = OUTSIDE & {owner, full, *(f"{full}.{name}" for name in names)}
+        if outside or OUTSIDE_NAMES.get(full, frozenset()) & names:
+            return self.open(f"{where} can read what lies outside ({full})")
+        if owner not in self._own and owner not in RECORDED:
+            return self.open(f"{where} is of {owner}, a package that does not define the model")
+        return None
 
     def _read(self, value: Any, names: frozenset[str], where: str, seen: tuple[str, ...]) -> Any:
         return self._package(value, names, where, seen) if isinstance(value, ModuleType) else self.value(value, where)
