@@ -55,10 +55,10 @@ def _anywhere(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node], kep
     name = _name(node)
     if name in RANDOM and argument(node, RANDOM[name]):
         yield f"{node}: it draws at random"
-    if name == "batch_norm" and argument(node, "training"):
-        yield f"{node}: it normalises by the batch, and may write over its statistics"
-    if name == "instance_norm" and any(argument(node, one) is not None for one in ("running_mean", "running_var")):
-        yield f"{node}: it may write over its statistics"
+    if name in ("batch_norm", "instance_norm"):
+        has_statistics = any(argument(node, one) is not None for one in ("running_mean", "running_var"))
+        if has_statistics and (name == "instance_norm" or argument(node, "training")):
+            yield f"{node}: it may write over its statistics"
     for value in _tensors(values[node]):
         if value.layout != torch.strided or value.dtype not in (*FLOATS, *INTEGERS, torch.bool):
             yield f"{node}: its numbers are of type {value.dtype}"
@@ -76,6 +76,8 @@ def _anywhere(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node], kep
 
 def _on_the_way(node: fx.Node, values: dict[fx.Node, Any], rows: set[fx.Node]) -> Iterator[str]:
     """Faults of what the output is computed from."""
+    if _name(node) == "batch_norm" and argument(node, "training"):
+        yield f"{node}: it normalises by the batch"
     if any(value.numel() == 0 for value in _tensors(values[node])):
         yield f"{node}: it has no entries"
     given = [one for each in _read(node) if each in rows for one in _tensors(values[each])]

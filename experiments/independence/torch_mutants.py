@@ -210,8 +210,11 @@ def _loosened(name: str) -> Iterator[tuple[str, str]]:
     tensors = [one.name for one in schema.arguments if "Tensor" in str(one.type)]
     for argument in [one for one in tensors if one != rule.lends][:1]:
         yield f"is lent its {argument}", f"lends={argument!r}"
-    for argument in rule.only:
-        left = {key: one for key, one in rule.only.items() if key != argument}
+    for place, argument in [(place, argument) for place, wanted in enumerate(rule.only) for argument in wanted]:
+        left = tuple(
+            {key: one for key, one in wanted.items() if (number, key) != (place, argument)}
+            for number, wanted in enumerate(rule.only)
+        )
         yield f"takes any {argument}", f"only={left!r}"
 
 

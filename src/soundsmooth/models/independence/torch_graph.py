@@ -40,9 +40,9 @@ def _check_arguments(node: "fx.Node", rule: AtenRule) -> None:
     """Unproved if a call does more than compute its result, whether or not anybody reads that."""
     defaults = {one.name: one.default_value for one in node.target._schema.arguments}  # type: ignore[union-attr]
     found = defaults | _given(node, rule)
-    for name, wanted in rule.only.items():
-        if not _is(found[name], wanted):
-            raise Unproved(f"{node.target} {node.name!r}: the rule is for {name} {wanted}")
+    if rule.only and not any(all(_is(found[name], one) for name, one in wanted.items()) for wanted in rule.only):
+        ways = (", ".join(f"{name} {one}" for name, one in wanted.items()) for wanted in rule.only)
+        raise Unproved(f"{node.target} {node.name!r}: the rule is for {' or for '.join(ways)}")
 
 
 def _is(found: object, wanted: object) -> bool:

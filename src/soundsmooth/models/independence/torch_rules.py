@@ -4,7 +4,7 @@ Each operator is listed with the names of its arguments; if a version of torch h
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +30,9 @@ class AtenRule:
     """The argument that gives its shape, type or device, and none of its entries."""
     indices: bool = False
     """Its integers are places on an axis, and no rounded numbers."""
-    only: Mapping[str, object] = field(default_factory=dict)
-    """What arguments must be, wherever the call stands: otherwise it draws at random, or writes over its statistics,
-    which its schema does not say."""
+    only: tuple[Mapping[str, object], ...] = ()
+    """Arguments must be as one of these says, wherever the call stands: otherwise it draws at random, or writes over
+    its statistics, which its schema does not say."""
 
 
 # One entry of each operand makes one entry of the result.
@@ -141,7 +141,9 @@ def _half(call: Call) -> Value:
 
 
 def _batch_norm(call: Call) -> Value:
-    """By given statistics: torch asks for them where it does not train."""
+    """By given statistics: torch asks for them where it does not train. (Weights may be standardised by their own.)"""
+    if call.arguments["training"]:
+        raise Unproved("it normalises by the batch's own mean and variance")
     call.parameters("weight", "bias", "running_mean", "running_var")
     return call.checked(flow.along(call.tensor("input"), [1]))
 
@@ -283,9 +285,9 @@ def _table() -> dict[str, AtenRule]:
         overlaps: bool = False,
         lends: str | None = None,
         indices: bool = False,
-        only: Mapping[str, object] | None = None,
+        only: tuple[Mapping[str, object], ...] = (),
     ) -> None:
-        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, indices, only or {})
+        rule = AtenRule(flow, tuple(arguments.split()), fresh, overlaps, lends, indices, only)
         rules.update((name if "." in name else f"{name}.default", rule) for name in names.split())
 
     def pointwise(names: str, arguments: str = "self") -> None:
@@ -332,8 +334,8 @@ def _table() -> dict[str, AtenRule]:
         "self dtype layout device pin_memory non_blocking copy memory_format",
     )
     add(_elementwise, "_to_copy", "self dtype layout device pin_memory non_blocking memory_format", fresh=True)
-    add(_elementwise, "dropout feature_dropout", "input p train", only={"train": False})
-    add(_elementwise, "dropout_", "self p train", only={"train": False})
+    add(_elementwise, "dropout feature_dropout", "input p train", only=({"train": False},))
+    add(_elementwise, "dropout_", "self p train", only=({"train": False},))
 
     made = "dtype layout device pin_memory"
     add(_constants_only, "zeros ones", f"size {made}", fresh=True)
@@ -362,7 +364,7 @@ def _table() -> dict[str, AtenRule]:
         "scaled_dot_product_attention",
         "query key value attn_mask dropout_p is_causal scale enable_gqa",
         fresh=True,
-        only={"dropout_p": 0.0},
+        only=({"dropout_p": 0.0},),
     )
     add(_einsum, "einsum", "equation tensors path")
     add(_elementwise, "zero_", "self")
@@ -395,7 +397,7 @@ def _table() -> dict[str, AtenRule]:
         "batch_norm",
         "input weight bias running_mean running_var training momentum eps cudnn_enabled",
         fresh=True,
-        only={"training": False},
+        only=({"training": False}, {"running_mean": None, "running_var": None}),
     )
     add(_layer_norm, "layer_norm", "input normalized_shape weight bias eps cudnn_enable", fresh=True)
     add(_layer_norm, "rms_norm", "input normalized_shape weight eps", fresh=True)
@@ -405,7 +407,7 @@ def _table() -> dict[str, AtenRule]:
         "instance_norm",
         "input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled",
         fresh=True,
-        only={"running_mean": None, "running_var": None},
+        only=({"running_mean": None, "running_var": None},),
     )
 
     add(_reshaped, "view _unsafe_view", "self size")
