@@ -9,7 +9,7 @@ import pytest
 from soundsmooth.audit.check import Report
 from soundsmooth.verify import Check
 from verify.forgeries import CONSISTENT, GROUPS, NAIVE, Forgery, InapplicableError
-from verify.outcomes import FOUND, SAME, WEAKER, HoleError, Judge, Table, honest_files, judged
+from verify.outcomes import ALONE, NOTED, REPLAYED, SAME, WEAKER, HoleError, Judge, Table, honest_files, judged
 
 SEED = 3
 EACH, MEASURED = 20, 8
@@ -32,8 +32,17 @@ def test_every_forgery_is_found_or_does_no_harm_for_a_reason(table: Table) -> No
 
 def test_the_slice_has_all_groups_and_most_outcomes(table: Table) -> None:
     assert table.outcomes.keys() == {*GROUPS, "votes"}
-    assert {outcome for counts in table.outcomes.values() for outcome in counts} >= {*FOUND, SAME, WEAKER}
+    assert {outcome for counts in table.outcomes.values() for outcome in counts} >= {ALONE, REPLAYED, SAME, WEAKER}
     assert min(table.levels[level] for level in (NAIVE, CONSISTENT)) > 30
+
+
+def test_another_nonce_is_found_by_who_has_noted_it(tmp_path: Path) -> None:
+    """The slice need not hold a forgery that only notes find; these are all of another nonce, and of none."""
+    honest = next(each for each in honest_files(tmp_path, ("batchwise",)) if each.path.suffix == ".json")
+    (tmp_path / "forged").mkdir()
+    judge = Judge(honest, tmp_path / "forged")
+    forgeries = [each for each in honest.forgeries(random.Random(SEED)) if each.kind == "record: nonce"]
+    assert NOTED in {judge(forgery)[0] for forgery in forgeries}
 
 
 #: An audit without one of its checks, and a forgery that only this check finds.
