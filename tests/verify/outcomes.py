@@ -49,6 +49,7 @@ REASONS = {
         "certificates.p_lower", "certificates.p_upper", "certificates.radius", "smaller radius", "record: radius",
         "record: p_lower", "record: p_upper",
     ),
+    "another number of lost rows, and no larger claim": ("record: measured.lost",),
     "the same votes in blocks of another size": ("run: block",),
     "the same votes without their bitmaps: a note says what a replay cannot tell then": ("run: votes",),
     "the same certificates in another order, or with other spaces": ("lines of the file",),
