@@ -107,8 +107,9 @@ class Alone:
 
     def close(self) -> None:
         self._pipe.close()
+        assert self._process.pid  # 0 would be our own group
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid or 0, signal.SIGKILL)  # with all its children
+            os.killpg(self._process.pid, signal.SIGKILL)  # with all its children
         self._process.kill()
         self._process.join()
 
