@@ -87,18 +87,16 @@ class Certificate:
         if self.promise.values["model kind"] == "onnx":
             apart = ", run by a process without the key" if self.isolated else ""
             return f"a graph file, fixed by its digest{apart}"
-        if self._flag("digest") == CLOSED:
+        promised = self.promise.flags.get("digest")
+        if promised == CLOSED:
             return "Python code, assumed honest, with what it holds in its digest"
-        reasons = self.environment.get(OPEN_ENDS, "") if self._flag("digest") == OPEN else ""
+        reasons = self.environment.get(OPEN_ENDS, "") if promised == OPEN else ""
         return f"Python code, assumed honest, not fixed by its digest{reasons and f' ({reasons})'}"
 
     @property
     def isolated(self) -> bool:
         """Whether the model ran in a process that never held the key."""
-        return self._flag("isolated") == "yes"
-
-    def _flag(self, name: str) -> str | None:
-        return dict(word.split("=", 1) for word in self.promise.values["flags"].split() if "=" in word).get(name)
+        return self.promise.flags.get("isolated") == "yes"
 
     def __str__(self) -> str:
         alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]

@@ -65,6 +65,12 @@ class Promise:
         """The canonical encoding: ASCII, a title and one line per field, each ended by a line feed."""
         return "".join([f"{TITLE}\n", *(f"{name}: {value}\n" for name, value in self.values.items())])
 
+    @property
+    def flags(self) -> dict[str, str]:
+        """The promised flags: "name=value name=value", or "none"."""
+        words = [word.partition("=") for word in self.values["flags"].split(" ")]
+        return {name: value for name, equals, value in words if equals}
+
     @classmethod
     def of_text(cls, text: str) -> "Promise":
         """The promise that has this text; a ValueError if none has."""

@@ -24,7 +24,7 @@ from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
 from ..runs.engine import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
-from ..verify.promised import flags_of, promised_smoothing
+from ..verify.promised import promised_smoothing
 from .options import Choices
 from .plain import line, say, shown
 from .shared import progress_bar
@@ -147,7 +147,7 @@ def _digest(promise: Promise) -> str:
     """Which digest names a model that is Python code (docs/audit.md)."""
     if promise.values["model kind"] == "onnx":
         return ""
-    return " (second digest)" if "digest" in flags_of(promise) else " (first digest)"
+    return " (second digest)" if "digest" in promise.flags else " (first digest)"
 
 
 def _show_accuracy(console: Console, result: Verification) -> None:
@@ -228,7 +228,7 @@ def meaning(result: Verification) -> str:
     trust = ""
     if result.promise is not None and result.promise.values["model kind"] != "onnx":
         trust = " The model is Python code: assumed honest, and not bound by its digest."
-        if flags_of(result.promise).get("digest") == CLOSED:
+        if result.promise.flags.get("digest") == CLOSED:
             trust = " The model is Python code, assumed honest: its digest covers what it holds, not what it may do."
     return f"{_replay_meaning(result.conclusion, result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
 

@@ -142,7 +142,7 @@ def shape_of(promise: Promise) -> tuple[int, ...]:
 
 def threads_of(promise: Promise) -> int | None:
     """How many threads are promised for the model, if it says so; a ValueError for a number that is never started."""
-    text = flags_of(promise).get("threads")
+    text = promise.flags.get("threads")
     if text is None:
         return None
     try:
@@ -156,7 +156,7 @@ def threads_of(promise: Promise) -> int | None:
 def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
     """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
     values, grid = promise.values, grid_of(promise)
-    flags = flags_of(promise)
+    flags = promise.flags
     filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
     if values["model kind"] == "torch":
         filled |= {"dtype": values["precision"], "channels_last": flags.get("layout") == "channels_last"}
@@ -172,12 +172,6 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
     return Smoother(
         model, values["sigma"], k=k, grid=grid, batch_size=int(values["batch"]), workers=1, **chosen
     ).smoothing
-
-
-def flags_of(promise: Promise) -> dict[str, str]:
-    """The promised kernel flags: "name=value name=value", or "none" (`check_words` has looked at them)."""
-    words = [word.partition("=") for word in promise.values["flags"].split(" ")]
-    return {name: value for name, equals, value in words if equals}
 
 
 def model_checks(identity: Identity, promise: Promise) -> list[Check]:
@@ -198,7 +192,7 @@ def model_checks(identity: Identity, promise: Promise) -> list[Check]:
 
 def _model(identity: Identity, promise: Promise) -> Check:
     """The promised kind and digest: of Python code the second digest, or the first if no other is promised."""
-    values, flag = promise.values, flags_of(promise).get("digest")
+    values, flag = promise.values, promise.flags.get("digest")
     digest = identity.digest if flag or identity.first_digest is None else identity.first_digest
     if (identity.kind, digest) != (values["model kind"], values["model"]):
         text = (
@@ -242,7 +236,7 @@ def machine_differences(identity: Identity, promise: Promise) -> list[str]:
     Which process runs a graph does not change its votes, nor does the digest by which a model is named: so these are no
     differences, and no excuse for one.
     """
-    promised = {"device": promise.values["device"], **flags_of(promise)}
+    promised = {"device": promise.values["device"], **promise.flags}
     here = {"device": identity.device, **identity.flags}
     names = sorted((promised.keys() | here.keys()) - {"isolated", "digest"})
     return [
