@@ -9,6 +9,7 @@ import torch
 
 import soundsmooth as ss
 import soundsmooth.certify
+from issuing import issue
 from soundsmooth.certify import Counts, Voting, sample_under_noise, verdict
 from soundsmooth.exact import (
     clopper_pearson_above,
@@ -23,7 +24,6 @@ from soundsmooth.models.callables import CallableModel
 from soundsmooth.noise import Keystream, Noisy, Purpose, Sampler, law
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import certify_inputs
 from soundsmooth.settings import settings
 
 KEY = bytes(range(32))
@@ -236,7 +236,7 @@ def brightness(batch: np.ndarray) -> np.ndarray:
 
 def run(noise: str, batch: int = 100) -> list[ss.Certificate]:
     smooth = ss.Smoother(brightness, "0.5", batch_size=batch)
-    return list(certify_inputs(smooth.smoothing, three_images(), settings(n=950, noise=noise), secret("s")))
+    return list(issue(smooth.smoothing, three_images(), settings(n=950, noise=noise), secret("s")))
 
 
 def test_streams_are_the_indices_in_the_data_set() -> None:

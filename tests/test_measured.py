@@ -14,11 +14,12 @@ from scipy.stats import binom
 
 import crowds
 import soundsmooth as ss
+from issuing import issue
 from soundsmooth import audit
 from soundsmooth.certify import Measurement, measured_below
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.promise import Inputs, Promise, Secret, secret
-from soundsmooth.runs.engine import certify_inputs, run_of
+from soundsmooth.runs.engine import run_of
 from soundsmooth.settings import settings
 
 M = 100
@@ -218,7 +219,7 @@ def test_the_same_seed_gives_the_same_measurement() -> None:
     smooth = ss.Smoother(crowds.Evader(0), "1/2", independence="measured", again=30)
     for noise in ("fresh", "shared"):
         chosen = settings(n=500, noise=noise)
-        one, two = ([*certify_inputs(smooth.smoothing, images, chosen, secret("s"))] for _ in range(2))
+        one, two = ([*issue(smooth.smoothing, images, chosen, secret("s"))] for _ in range(2))
         assert [c.measured for c in one] == [c.measured for c in two]
         assert [c.index for c in one] == [3, 4]
 

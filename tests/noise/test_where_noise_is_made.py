@@ -8,13 +8,14 @@ import torch
 
 import soundsmooth as ss
 import soundsmooth.noise
+from issuing import issue
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import GpuSampler, Keystream, Purpose, Sampler, law
 from soundsmooth.noise.gpu import sampler_at
 from soundsmooth.noise.log_guide import CrowdedError
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import Smoothing, certify_inputs
+from soundsmooth.runs.engine import Smoothing
 from soundsmooth.settings import settings
 
 GPU = torch.cuda.is_available()
@@ -56,7 +57,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> Non
 
 def made_by(model: TorchModel, sigma: str) -> tuple[Smoothing, ss.Certificate]:
     smoothing = Smoothing.of(model, law(sigma), batch=10, threads=1)
-    (found,) = certify_inputs(smoothing, Inputs((0,), (X,), [None]), settings(n0=10, n=20), secret("s"))
+    (found,) = issue(smoothing, Inputs((0,), (X,), [None]), settings(n0=10, n=20), secret("s"))
     return smoothing, found
 
 

@@ -11,13 +11,14 @@ import pytest
 
 import crowds
 import soundsmooth as ss
+from issuing import issue
 from runs.test_crew import SECRET, FakeCrew, elsewhere, inputs, small
 from soundsmooth.certificate import Certificate
 from soundsmooth.models.alone import Alone
 from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.crew import Muster
-from soundsmooth.runs.engine import Run, certify_inputs, run_of
+from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.export import export
 from soundsmooth.runs.processes import Processes
 from soundsmooth.runs.resume import certify_into, open_store
@@ -37,7 +38,7 @@ def plain(certificate: Certificate) -> Certificate:
 
 
 def without_store(run: Run) -> list[Certificate]:
-    return [plain(each) for each in certify_inputs(run.smoothing, run.inputs, run.settings, run.secret)]
+    return [plain(each) for each in issue(run.smoothing, run.inputs, run.settings, run.secret)]
 
 
 def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:

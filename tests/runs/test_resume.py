@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from issuing import issue
 from runs.interrupted import brightness, inputs, small_run, without_time
 from soundsmooth import embedded
 from soundsmooth.certify import ModelChangedError
@@ -21,14 +22,14 @@ from soundsmooth.runs import voter
 from soundsmooth.runs.blocks import hits_of
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Duty, Run, certify_inputs, run_of
+from soundsmooth.runs.engine import Duty, Run, run_of
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Failure, Store
 from soundsmooth.settings import settings
 
 
 def undisturbed(run: Run) -> list[ss.Certificate]:
-    issued = certify_inputs(run.smoothing, run.inputs, run.settings, run.secret)
+    issued = issue(run.smoothing, run.inputs, run.settings, run.secret)
     return [without_time(certificate) for certificate in issued]
 
 

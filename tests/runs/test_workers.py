@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from issuing import issue
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import law
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import Smoothing, certify_inputs
+from soundsmooth.runs.engine import Smoothing
 from soundsmooth.settings import settings
 
 IMAGES = np.arange(9, dtype=np.uint8)[:, None, None, None] * np.full((1, 2, 3), 28, np.uint8)
@@ -49,7 +50,7 @@ def smoothing(module: torch.nn.Module, sigma: str = "1/4", workers: int = 1) -> 
 def run(smooth: Smoothing, noise: str = "fresh", n: int = 120) -> Iterator[ss.Certificate]:
     levels = tuple(image.astype(np.int16) for image in IMAGES)
     inputs = Inputs(INDICES, levels, [None] * len(IMAGES))
-    return certify_inputs(smooth, inputs, settings(n0=20, n=n, noise=noise), secret("workers"))
+    return issue(smooth, inputs, settings(n0=20, n=n, noise=noise), secret("workers"))
 
 
 def essence(certificate: ss.Certificate) -> dict[str, Any]:
@@ -148,7 +149,7 @@ def test_closing_early_stops_the_threads(taken: int) -> None:
     smooth = smoothing(Brightness(), workers=3)
     levels = tuple(IMAGES[i % 9].astype(np.int16) for i in range(3000))
     inputs = Inputs(tuple(range(3000)), levels, [None] * 3000)
-    certificates = certify_inputs(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append)
+    certificates = issue(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append)
     for _ in range(taken):
         next(certificates)
     certificates.close()
@@ -208,7 +209,7 @@ def test_the_next_input_is_begun_before_the_last_one_is_finished(monkeypatch: py
         seen: list[int] = []
         levels = tuple(image.astype(np.int16) for image in IMAGES)
         inputs = Inputs(INDICES, levels, [None] * len(IMAGES))
-        next(certify_inputs(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append))
+        next(issue(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append))
         assert sum(seen) == begun * 120
 
 
