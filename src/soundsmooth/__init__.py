@@ -15,17 +15,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .certificate import Certificate, Prediction
     from .grid import Grid, levels
+    from .runs.run import Run, open_run
     from .smoother import Smoother
 
 __version__ = "0.1.0"
-__all__ = ["Certificate", "Grid", "Prediction", "Smoother", "__version__", "levels"]
+__all__ = ["Certificate", "Grid", "Prediction", "Run", "Smoother", "__version__", "levels", "open_run"]
 
 _HOMES = {
     "Certificate": ".certificate",
     "Grid": ".grid",
     "Prediction": ".certificate",
+    "Run": ".runs.run",
     "Smoother": ".smoother",
     "levels": ".grid",
+    "open_run": ".runs.run",
 }
 
 

@@ -1,9 +1,12 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +17,22 @@ from .grid import IMAGES, Grid, unmasked
 from .integers import integer
 from .limits import thread_count
 from .machine import gpus
-from .models import Model, model_of
+from .models import model_of
 from .models.protocol import demanded
+from .models.recipe import ModelRecipe
 from .noise import law
-from .promise import Inputs, secret
-from .runs.engine import Smoothing, certify_inputs, predict_input
+from .progress import progress_bar
+from .promise import Inputs, Promise, secret
+from .runs.engines import remote_pool
+from .runs.pipeline import Advance
+from .runs.plan import RunPlan, plan_run
+from .runs.pools import LocalPool, WorkerPool
+from .runs.run import OnResult, Run, begun_batch, check_run_path, finish_run, start_run
+from .runs.store import Store
 from .settings import settings
+from .smoothing.classifier import Smoothing
+from .smoothing.prediction import predict
+from .smoothing.recipe import SmootherRecipe
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +56,8 @@ class Smoother:
     ended if it takes more than `timeout` seconds (default 600) for a batch.
 
     `independence` says how it is made sure that rows of a batch do not see each other: "auto" (proved if it can be,
-    else measured for a graph or a torch module, checked for others), "proved" (or refused), "measured" (`again` rows of
-    each image are voted again, alone), "checked", "assumed".
+    else measured for a graph or a torch module, checked for others), "proved" (or rejected), "measured" (`again` rows
+    of each image are voted again, alone), "checked", "assumed".
     """
 
     def __init__(
@@ -69,18 +82,20 @@ class Smoother:
     ) -> None:
         threads = thread_count(threads)
         warn_if_large(sigma, grid)
-        base: Model = model_of(
-            model,
-            device=device,
-            dtype=dtype,
-            channels_last=channels_last,
-            compile=compile,
-            threads=threads,
-            independence=demanded(independence, again),
-            weights=weights,
-            untrusted=untrusted,
-            timeout=timeout,
-        )
+        self._model = model
+        self._options: dict[str, Any] = {
+            "device": device,
+            "dtype": dtype,
+            "channels_last": channels_last,
+            "compile": compile,
+            "threads": threads,
+            "independence": demanded(independence, again),
+            "weights": weights,
+            "untrusted": untrusted,
+            "timeout": timeout,
+        }
+        base = model_of(model, **self._options)
+        self._workers = workers
         if workers is None:
             workers = gpus() if base.place is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers)
@@ -103,32 +118,66 @@ class Smoother:
         nothing against an issuer who tries many seeds, and says `key: self-chosen`.
         """
         labels = None if label is None else [label]
-        images = unmasked(image)[np.newaxis]
-        chosen = {"n0": n0, "n": n, "alpha": alpha, "bound": bound, "seed": seed, "nonce": nonce}
-        return next(self.certify_all(images, labels, **chosen))  # type: ignore[arg-type]
+        inputs, chosen = self._inputs([unmasked(image)], labels), settings(n0, n, alpha, bound)
+        plan, store = start_run(LocalPool(self.smoothing), inputs, chosen, None, seed, nonce)
+        with finish_run(plan, store) as run:
+            return next(iter(run))
 
     def certify_all(
         self,
         images: npt.ArrayLike,
         labels: Sequence[SupportsIndex] | None = None,
         *,
+        out: str | Path | None = None,
         n0: int = 100,
         n: int = 100_000,
         alpha: Rational = "0.001",
         bound: str = "clopper-pearson",
         noise: str = "fresh",
+        engine: str = "local",
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
-    ) -> Iterator[Certificate]:
-        """Certify the images [N, …] under one promise, one after the other; each as soon as it is finished.
+        progress: bool = False,
+        on_result: OnResult | None = None,
+    ) -> Run:
+        """Certify the images [N, …] under one promise, and return the run when every image is finished or has failed.
 
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
+
+        `out` is a .db file that survives interruption: the same call continues it, with its seed unless one is given.
+        Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
+        certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
-        levels = tuple(self.smoothing.law.grid.fixed(image) for image in np.atleast_1d(unmasked(images)))
-        truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
-        inputs = Inputs(tuple(range(len(levels))), levels, truths)
-        return certify_inputs(self.smoothing, inputs, settings(n0, n, alpha, bound, noise), secret(seed, nonce))
+        path, inputs = check_run_path(out), self._inputs(np.atleast_1d(unmasked(images)), labels)
+        chosen = settings(n0, n, alpha, bound, noise)
+        with self._pool(engine, path) as pool:
+            plan, store = start_run(pool, inputs, chosen, path, seed, nonce)
+            with show_progress(plan, store) if progress else nullcontext(_nothing) as advance:
+                run = finish_run(plan, store, on_result or _nothing, advance)
+        warn_of_failures(run)
+        return run
+
+    def commit(
+        self,
+        images: npt.ArrayLike,
+        labels: Sequence[SupportsIndex] | None = None,
+        *,
+        seed: str | bytes,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: Rational = "0.001",
+        bound: str = "clopper-pearson",
+        noise: str = "fresh",
+        engine: str = "local",
+    ) -> Promise:
+        """The promise that `certify_all` makes with the same arguments; no coin is tossed.
+
+        Give its `commitment` to the verifier, who then draws a nonce; then certify with this seed and that nonce.
+        """
+        inputs = self._inputs(np.atleast_1d(unmasked(images)), labels)
+        with self._pool(engine, None) as pool:
+            return plan_run(pool, inputs, settings(n0, n, alpha, bound, noise), secret(seed)).promise
 
     def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
@@ -136,7 +185,49 @@ class Smoother:
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
         abstains. A certificate does not bound how often that happens.
         """
-        return predict_input(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
+        return predict(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
+
+    def recipe(self) -> SmootherRecipe:
+        """How another process makes the same smoother."""
+        made = ModelRecipe.of(self._model, **self._options)
+        return SmootherRecipe(made, self.smoothing.law, self.smoothing.batch)
+
+    def _inputs(self, images: Iterable[npt.NDArray[np.generic]], labels: Sequence[SupportsIndex] | None) -> Inputs:
+        levels = tuple(self.smoothing.law.grid.fixed(image) for image in images)
+        truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
+        return Inputs(tuple(range(len(levels))), levels, truths)
+
+    def _pool(self, engine: str, out: Path | None) -> WorkerPool:
+        """The pool that votes. A run that has begun keeps the batch that was found to fit then."""
+        batch = begun_batch(out)
+        if engine == "local":
+            chosen = self.smoothing.batch or (batch if self.smoothing.model.place is not None else None)
+            return LocalPool(replace(self.smoothing, batch=chosen))
+        recipe = self.recipe()
+        return remote_pool(engine, recipe if batch is None or recipe.batch else recipe.with_batch(batch), self._workers)
+
+
+def _nothing(_: object) -> None:
+    pass
+
+
+@contextmanager
+def show_progress(plan: RunPlan, store: Store) -> Iterator[Advance]:
+    """A progress bar over the noisy copies of a run, from where it stands."""
+    bar = progress_bar()
+    task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
+    bar.advance(task, store.copies_voted())
+    with bar:
+        yield partial(bar.advance, task)
+
+
+def warn_of_failures(run: Run) -> None:
+    """A warning about images that count as wrong answers because the model failed on them."""
+    failures = run.failures
+    if failures:
+        many, first = len(failures), failures[0]
+        text = f"the model failed on {many} images, which count as wrong answers; image {first.index}: {first.error}"
+        warnings.warn(text, stacklevel=3)
 
 
 def warn_if_large(sigma: Rational, grid: Grid) -> None:

@@ -22,6 +22,8 @@ HEADER = 100
 BUSY_SECONDS = 60
 RETRY_SECONDS = 0.01
 WRITABLE = "rwc"
+#: Stands for the path of a database that has none.
+MEMORY = Path(":memory:")
 #: The last bytes of a journal that ends with the name of another one.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 #: What our own tables and statements stay below by far. Files of others may ask for more.
@@ -69,6 +71,14 @@ class Database:
         self._in_use = begin_use(path)
         if writable:
             self._prepare(self._make_durable)
+
+    @classmethod
+    def memory(cls) -> "Database":
+        """A database without a file."""
+        found = cls.__new__(cls)
+        found.path, found.blank = MEMORY, True
+        found._connection = sqlite3.connect(":memory:", isolation_level=None)
+        return found
 
     @classmethod
     def snapshot(cls, path: Path) -> "Database":

@@ -1,17 +1,12 @@
 """Independence, measured: rows of the real batches are voted again, alone (docs/independence.md, "Measured")."""
 
 import secrets
-import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..certificate import Certificate
-from ..certify import Measurement, Progress, Voting, only_number, sample_under_noise, verdict
 from ..grid import Floats, Levels
 from ..models.alone import Alone
 from ..models.protocol import rows_again
@@ -19,13 +14,9 @@ from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
 from ..settings import Settings
-from .blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
-
-if TYPE_CHECKING:
-    from .engine import Duty, Run, Worker
-
-Bits = npt.NDArray[np.bool_]
-
+from ..smoothing.classifier import Replica
+from .blocks import Bits, VoteBlock, hits_of
+from .jobs import Again, VotingJob
 
 _WAY_OUT = "independence checked measures nothing"
 #: On so many rows, of no run, two fresh processes must agree.
@@ -40,14 +31,6 @@ def check_measurable(settings: Settings) -> None:
         )
     if settings.noise == "batchwise":
         raise ValueError(f"measured independence goes with fresh or shared noise, not with batchwise; {_WAY_OUT}")
-
-
-class Again(NamedTuple):
-    """Rows that were hits in their batch and are voted again, each alone."""
-
-    label: int
-    rows: tuple[int, ...]
-    """Numbers of copies for estimation, in order, each once."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +88,19 @@ class RowsAlone:
     Guarantee: that of `Alone`; each copy has the noise that the run's key gives it, wherever it was made before.
     """
 
-    def __init__(self, duty: "Duty", worker: "Worker") -> None:
+    def __init__(self, job: VotingJob, replica: Replica) -> None:
         """A ValueError if the model cannot be made in a fresh process, cannot vote on a row alone at all, or is seen to
         vote otherwise when it is made again.
         """
-        self._duty, self._sampler = duty, Sampler(worker.sampler.law, 1)
-        recipe = worker.model.recipe()
-        self._alone = Alone(recipe, duty.shape)
+        self._job, self._sampler = job, Sampler(replica.sampler.law, 1)
+        recipe = replica.model.recipe()
+        self._alone = Alone(recipe, job.shape)
         try:
-            if duty.identity.kind == "onnx":  # a graph that does not draw is one function
+            if job.identity.kind == "onnx":  # a graph that does not draw is one function
                 self._alone.wait()
             else:
-                with Alone(recipe, duty.shape) as another:
-                    _compare(self._alone, another, _some_rows(self._sampler, duty.shape))
+                with Alone(recipe, job.shape) as another:
+                    _compare(self._alone, another, _some_rows(self._sampler, job.shape))
         except BaseException:
             self.close()
             raise
@@ -140,8 +123,8 @@ class RowsAlone:
 
     def _source(self, number: int) -> Source:
         """The run's noise, made on the CPU row by row: it is the same wherever it is made."""
-        stream = number if self._duty.settings.noise == "fresh" else SHARED_STREAM
-        return FreshNoise(self._sampler, self._duty.key, stream)
+        stream = number if self._job.settings.noise == "fresh" else SHARED_STREAM
+        return FreshNoise(self._sampler, self._job.key, stream)
 
 
 def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
@@ -170,39 +153,3 @@ def _compare(one: Alone, other: Alone, rows: list[Floats]) -> None:
             "in a second fresh process. It draws from a source that cannot be seeded, or reads a clock or a file; its "
             "independence cannot be measured"
         )
-
-
-def certify_measured(run: "Run", worker: "Worker", places: Iterable[int], progress: Progress) -> Iterator[Certificate]:
-    """Input by input: the votes first, then some of them again.
-
-    Guarantee: each certificate is for the classifier that sees one row at a time in a process of its own, and false
-    with probability at most α over the key and the choice of the rows, whatever the model does with its batches.
-    """
-    noise = run.noise(worker)
-    with RowsAlone(run.duty, worker) as alone:
-        for place in places:
-            start, x, settings = time.perf_counter(), run.inputs.levels[place], run.settings
-            voting, number = run.voting(worker), run.inputs.indices[place]
-            counts0 = sample_under_noise(voting, noise(place), x, Purpose.SELECTION, settings.n0, progress)
-            votes = _votes(voting, noise(place), x, settings, progress)
-            run.check_model(worker, worker.model.changes())
-            drawn = drawn_rows(run.secret, run.promise, number)
-            assert drawn is not None
-            rows = drawn.among(votes.labels == counts0.top)
-            lost = drawn.lost(rows, alone.hits(number, x, Again(counts0.top, rows)))
-            measured = Measurement(len(drawn.rows), lost)
-            found = verdict(counts0, votes.counts, run.smoothing.law.sigma, settings, measured)
-            yield run.record(place, found, counts0, votes.counts, time.perf_counter() - start, measured)
-
-
-def _votes(voting: Voting, noise: Source, x: Levels, settings: Settings, progress: Progress) -> BlockVotes:
-    """Who voted for whom, copy by copy, of the copies for estimation."""
-    batch = voting.batch_for(settings.n)
-    size = block_size(settings, batch, x.size)
-    parts = []
-    for block in vote_blocks(settings, size):
-        if block.purpose == Purpose.ESTIMATION:
-            parts.append(Casting(voting, noise, x, block, batch).votes())
-            progress(block.count)
-    classes = only_number({part.classes for part in parts})
-    return BlockVotes(np.concatenate([part.labels for part in parts]), classes)

@@ -6,7 +6,6 @@ blocks of a few images that are begun are voted again, before anything is added.
 nothing.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +13,11 @@ import numpy as np
 from ..certify import ModelChangedError
 from ..models.protocol import tolerated
 from ..noise import Purpose
-from .blocks import BlockVotes, hits_of
-from .engine import Run
+from ..smoothing.voting import CopyVotes
+from .blocks import hits_of
+from .jobs import Outcome, Task
+from .plan import RunPlan
 from .store import Store, StoredBlock
-from .voter import Outcome, Task
 
 #: Of so many images a block is voted again.
 IMAGES = 4
@@ -37,9 +37,9 @@ class SameModel:
     draw at random or remember, and votes otherwise each time.
     """
 
-    def __init__(self, store: Store, run: Run) -> None:
-        self._run, self._open = run, dict[Task, _Before]()
-        if run.identity.kind != "onnx" and run.identity.independence in ("proved", "checked"):
+    def __init__(self, store: Store, plan: RunPlan) -> None:
+        self._plan, self._open = plan, dict[Task, _Before]()
+        if plan.identity.kind != "onnx" and plan.identity.independence in ("proved", "checked"):
             for place, stored in store.begun_blocks(IMAGES):
                 label = store.counts(place, Purpose.SELECTION).top
                 self._open[Task(place, stored.block)] = _Before(stored, label)
@@ -48,10 +48,6 @@ class SameModel:
     def tasks(self) -> list[Task]:
         """What is still to be voted again."""
         return list(self._open)
-
-    def first(self, groups: Iterator[list[Task]]) -> Iterator[list[Task]]:
-        """These tasks before all others."""
-        return _Chain(self.tasks, groups)
 
     def hear(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Those that are not ours; a ModelChangedError if one of ours has other votes than before. Rounding may move a
@@ -62,22 +58,22 @@ class SameModel:
             before = self._open.pop(outcome.task, None)
             if before is None:
                 others.append(outcome)
-            elif isinstance(outcome.votes, BlockVotes):
+            elif isinstance(outcome.votes, CopyVotes):
                 self._compare(outcome.task.place, before, outcome.votes)
         return others
 
-    def _compare(self, place: int, before: _Before, now: BlockVotes) -> None:
+    def _compare(self, place: int, before: _Before, now: CopyVotes) -> None:
         count, differ = before.stored.block.count, _differ(before, now)
-        if differ > tolerated(self._run.identity.precision, count):
+        if differ > tolerated(self._plan.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
-                f"{self._run.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "
+                f"{self._plan.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "
                 "Python code may read other weights or options: continue with those that began the run, or begin "
                 "another one"
             )
 
 
-def _differ(before: _Before, now: BlockVotes) -> int:
+def _differ(before: _Before, now: CopyVotes) -> int:
     """At least so many copies voted otherwise."""
     stored, count = before.stored, before.stored.block.count
     then, today = (*stored.counts.classes, stored.counts.nobody), (*now.counts.classes, now.counts.nobody)
@@ -87,19 +83,3 @@ def _differ(before: _Before, now: BlockVotes) -> int:
     if stored.hits is None:
         return moved
     return max(moved, int(np.sum(hits_of(stored.hits, count) != (now.labels == before.label))))
-
-
-class _Chain:
-    """One group, then others. It may be asked again after it had nothing to give, if those may."""
-
-    def __init__(self, first: list[Task], then: Iterator[list[Task]]) -> None:
-        self._first, self._then = first, then
-
-    def __iter__(self) -> "_Chain":
-        return self
-
-    def __next__(self) -> list[Task]:
-        if self._first:
-            first, self._first = self._first, []
-            return first
-        return next(self._then)

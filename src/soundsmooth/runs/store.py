@@ -24,7 +24,7 @@ from ..promise import Inputs, Promise, Secret
 from ..settings import Settings, promised_settings
 from .blocks import VoteBlock, vote_blocks
 from .damage import check_kinds, check_schema
-from .database import Database
+from .database import MEMORY, Database
 
 SCHEMA = """
 CREATE TABLE run (
@@ -173,14 +173,20 @@ class Store:
         self.db = db
 
     @classmethod
-    def begin(cls, path: Path, terms: Terms, inputs: Inputs) -> "Store":
+    def begin(cls, path: Path | None, terms: Terms, inputs: Inputs) -> "Store":
         """A new run, or the one that is there already if it has the same terms; otherwise a ValueError says why.
+
+        Without a path the run is kept in memory.
 
         Guarantee: nothing is written to a run with a value of a kind that its column cannot hold, with another image
         than was promised, with a block that is none of the run's, or with a state that certificates contradict.
         """
         if max(inputs.indices) > LARGEST:
             raise ValueError("a store holds images with numbers below 2⁶³")
+        if path is None:
+            store = cls(Database.memory())
+            store._create(terms, inputs)
+            return store
         if not path.absolute().parent.is_dir():
             raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
         store = cls(Database(path, writable=True))
@@ -211,6 +217,11 @@ class Store:
             store.close()
             raise
         return store
+
+    @property
+    def path(self) -> Path | None:
+        """The run's file; None for a run in memory."""
+        return None if self.db.path == MEMORY else self.db.path
 
     def __enter__(self) -> "Store":
         return self

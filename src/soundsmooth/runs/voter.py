@@ -1,86 +1,55 @@
-"""Who votes on blocks and on rows alone: a worker that is given one after the other, and knows nothing of the store."""
+"""A replica of the model votes on tasks in the order in which it is given them, and knows nothing of the store."""
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..certify import ModelChangedError
-from ..grid import Levels
 from ..models.protocol import named, rows_again
 from ..noise import Purpose
-from .blocks import BlockVotes, Casting, VoteBlock
-from .engine import Duty, Worker
-from .measured import Again, Bits, RowsAlone
+from ..smoothing.classifier import Replica
+from ..smoothing.voting import CopyVotes, PendingVotes
+from .blocks import Bits, VoteBlock
+from .jobs import Image, Outcome, Task, VotingJob
+from .measured import RowsAlone
 
-#: A block that raises an error is tried so often, always on its own noise, before its image is given up for now.
+#: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.
 ATTEMPTS = 3
-#: So many blocks a GPU has been given when the first one's votes are asked for: it never waits for the disk.
+#: A GPU has been given this many blocks when the first one's votes are asked for: it never waits for the disk.
 AHEAD = 4
 
 
-class Image(NamedTuple):
-    """What a voter sees of an image: its number, which names the noise, and its levels."""
-
-    number: int
-    levels: Levels
-
-
-class Task(NamedTuple):
-    """A block of the image at a place; or some of its rows again, each alone."""
-
-    place: int
-    block: VoteBlock
-    again: Again | None = None
-
-
-class Outcome(NamedTuple):
-    """What came of a block: its votes, or None if every attempt failed; and the errors on the way.
-
-    What comes of rows alone is which of them are hits.
-    """
-
-    task: Task
-    votes: BlockVotes | Bits | None
-    errors: tuple[str, ...]
-    seconds: float
-
-
-def look_ahead(worker: Worker) -> int:
+def look_ahead(replica: Replica) -> int:
     """How many blocks are begun before the first one's votes are asked for."""
-    return 0 if worker.model.place is None else AHEAD
+    return 0 if replica.model.place is None else AHEAD
 
 
 class _Begun(NamedTuple):
     task: Task
     image: Image
     start: float
-    casting: Casting | Exception | None
+    votes: PendingVotes | Exception | None
     """None for rows alone: they are voted when their turn comes."""
     changed: Callable[[], bool]
 
 
 class Voter:
-    """Votes on blocks in the order in which they are given; after a failure, on none of the rest of that image, unless
-    it is to `persevere`.
+    """Votes on tasks in the order in which they are given.
 
     Guarantee: every attempt at a block, or at a row alone, is made on its own noise.
     """
 
-    def __init__(self, duty: Duty, worker: Worker, keep: int | None = None, persevere: bool = False) -> None:
-        self._duty, self._worker, self._persevere = duty, worker, persevere
-        self._noise, self._voting = duty.noise(worker, keep), duty.voting(worker)
-        self._ahead = look_ahead(worker)
+    def __init__(self, job: VotingJob, replica: Replica, keep: int | None = None) -> None:
+        """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
+        self._job, self._replica = job, replica
+        self._noise, self._voting = job.noise(replica, keep), job.voting(replica)
+        self._ahead = look_ahead(replica)
         self._waiting: deque[_Begun] = deque()
-        self._failed: set[int] = set()
         self._finished = time.perf_counter()
         self._alone: RowsAlone | None = None
-
-    def ready(self) -> "Voter":
-        """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
-        if rows_again(self._duty.identity.independence) is not None:
+        if rows_again(job.identity.independence) is not None:
             self._rows_alone()
-        return self
 
     def close(self) -> None:
         """End the process that votes on rows alone, if there is one."""
@@ -88,20 +57,9 @@ class Voter:
             self._alone.close()
             self._alone = None
 
-    def vote(self, tasks: Iterable[Task], image_at: Callable[[int], Image]) -> Generator[Outcome, None, None]:
-        """An outcome for each task, in order."""
-        try:
-            for task in tasks:
-                yield from self.give(task, image_at(task.place))
-            yield from self.rest()
-        finally:
-            self.close()
-
     def give(self, task: Task, image: Image) -> list[Outcome]:
-        """Begin a block; what comes back is the outcome of an earlier one, once enough are begun."""
-        if task.place in self._failed:
-            return []
-        self._waiting.append(self._begin_all(task, image))
+        """Begin a task; what comes back is the outcome of an earlier one, once enough are begun."""
+        self._waiting.append(self._begin(task, image))
         return [self._finish(self._waiting.popleft())] if len(self._waiting) > self._ahead else []
 
     def rest(self) -> Iterator[Outcome]:
@@ -109,47 +67,43 @@ class Voter:
         while self._waiting:
             yield self._finish(self._waiting.popleft())
 
-    def _begin_all(self, task: Task, image: Image) -> _Begun:
-        start, casting = time.perf_counter(), None if task.again is not None else self._begin(task, image)
-        return _Begun(task, image, start, casting, self._worker.model.changes())
+    def _begin(self, task: Task, image: Image) -> _Begun:
+        start, votes = time.perf_counter(), None if task.again is not None else self._begin_block(task.block, image)
+        return _Begun(task, image, start, votes, self._replica.model.changes())
 
-    def _begin(self, task: Task, image: Image) -> Casting | Exception:
+    def _begin_block(self, block: VoteBlock, image: Image) -> PendingVotes | Exception:
+        settings = self._job.settings
+        batch = self._voting.batch_for(settings.n0 if block.purpose == Purpose.SELECTION else settings.n)
+        noise = self._noise(image.number)
         try:
-            return self._cast(task.block, image)
+            return PendingVotes(self._voting, noise, image.levels, block.purpose, block.copies, batch)
         except ModelChangedError:
             raise
         except Exception as error:
             return error
-
-    def _cast(self, block: VoteBlock, image: Image) -> Casting:
-        settings = self._duty.settings
-        batch = self._voting.batch_for(settings.n0 if block.purpose == Purpose.SELECTION else settings.n)
-        return Casting(self._voting, self._noise(image.number), image.levels, block, batch)
 
     def _finish(self, begun: _Begun) -> Outcome:
         """The votes, after as many attempts as it takes."""
         errors: list[str] = []
         votes = self._votes(begun, errors)
         while votes is None and len(errors) < ATTEMPTS:
-            votes = self._votes(self._begin_all(begun.task, begun.image), errors)
-        if votes is None and not self._persevere:
-            self._failed.add(begun.task.place)
+            votes = self._votes(self._begin(begun.task, begun.image), errors)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, begun: _Begun, errors: list[str]) -> BlockVotes | Bits | None:
+    def _votes(self, begun: _Begun, errors: list[str]) -> CopyVotes | Bits | None:
         try:
-            if isinstance(begun.casting, Exception):
-                raise begun.casting
-            votes = self._hits_alone(begun) if begun.casting is None else begun.casting.votes()
+            if isinstance(begun.votes, Exception):
+                raise begun.votes
+            votes = self._hits_alone(begun) if begun.votes is None else begun.votes.votes()
         except ModelChangedError:
             raise
         except Exception as error:
             errors.append(named(error))
             return None
-        repeated = begun.casting is not None and begun.casting.repeated  # after the look
-        changed = self._worker.model.changes() if repeated else begun.changed
-        self._duty.check_model(self._worker, changed)  # before its votes are stored: later nobody could tell
+        repeated = begun.votes is not None and begun.votes.repeated  # after the look
+        changed = self._replica.model.changes() if repeated else begun.changed
+        self._job.check_model(self._replica, changed)  # before its votes are stored: later nobody could tell
         return votes
 
     def _hits_alone(self, begun: _Begun) -> Bits:
@@ -162,5 +116,5 @@ class Voter:
 
     def _rows_alone(self) -> RowsAlone:
         if self._alone is None:
-            self._alone = RowsAlone(self._duty, self._worker)
+            self._alone = RowsAlone(self._job, self._replica)
         return self._alone

@@ -14,11 +14,12 @@ from ..models.onnx_session import LEVELS
 from ..models.protocol import CLOSED, OPEN, open_ends_text, rows_again
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
-from ..runs.engine import Run, Smoothing
-from ..runs.station import MIXED
+from ..runs.jobs import VotingJob
 from ..runs.store import Terms
+from ..runs.worker import MIXED
 from ..settings import promised_settings
 from ..smoother import Smoother
+from ..smoothing.classifier import Smoothing
 from .findings import Check
 
 
@@ -276,8 +277,9 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
 
 
-def promised_run(terms: Terms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> Run:
-    """The run as it was promised, on this machine: the stored promise gives the key."""
+def promised_job(terms: Terms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> VotingJob:
+    """What was promised to vote, on this machine: the stored promise gives the key."""
     settings = terms.settings
     smoothing.check(inputs.shape, inputs.levels[0].size, max(settings.n, settings.n0))
-    return Run(smoothing, identity, inputs, settings, terms.secret, terms.promise, {})
+    batch = smoothing.batch_for(inputs.shape, settings.n)
+    return VotingJob(identity, settings, inputs.shape, batch, terms.secret.key(terms.promise))

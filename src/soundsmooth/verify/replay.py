@@ -25,15 +25,16 @@ from ..audit.bounds import clopper_pearson_upper_holds
 from ..certificate import truncated
 from ..certify import Counts
 from ..noise import Purpose
-from ..runs.blocks import BlockVotes, VoteBlock, hits_of
+from ..runs.blocks import Bits, VoteBlock, hits_of
 from ..runs.database import Database
-from ..runs.measured import Again, Bits, Drawn, drawn_rows
-from ..runs.voter import Task
+from ..runs.jobs import Again, Task
+from ..runs.measured import Drawn, drawn_rows
+from ..smoothing.voting import CopyVotes
 from .draw import Draw, fresh_draw
 from .findings import Findings
 from .held import Head
 from .images import BLOCK_COLUMNS, Claimed, StoredVotes, stored_votes
-from .revote import Revoted, Voter
+from .revote import Revote, Revoted
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)
@@ -199,7 +200,7 @@ def replay(
     claimed: Sequence[Claimed],
     drawn: int,
     beta: Fraction,
-    voter: Voter,
+    revote: Revote,
     same_machine: bool,
     findings: Findings,
     draw: Draw = fresh_draw,
@@ -218,11 +219,11 @@ def replay(
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = head.terms.secret, head.terms.promise
     compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
-    for outcome in voter(_tasks(head, claimed, estimation, numbers)):
+    for outcome in revote(_tasks(head, claimed, estimation, numbers)):
         _compare(compared[outcome.task.place], _stored(db, outcome.task), outcome)
         progress(outcome.task.block.count)
     every = list(compared.values())
-    for outcome in voter(_rows_alone(every)):
+    for outcome in revote(_rows_alone(every)):
         _compare_rows(db, compared[outcome.task.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
@@ -263,7 +264,7 @@ def _stored(db: Database, task: Task) -> StoredVotes:
 
 def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
     block, votes = outcome.task.block, outcome.votes
-    assert votes is None or isinstance(votes, BlockVotes)
+    assert votes is None or isinstance(votes, CopyVotes)
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.error
     elif block.purpose == Purpose.SELECTION:
@@ -273,7 +274,7 @@ def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
         _compare_hits(into, stored, votes)
 
 
-def _compare_hits(into: Compared, stored: StoredVotes, votes: BlockVotes | None) -> None:
+def _compare_hits(into: Compared, stored: StoredVotes, votes: CopyVotes | None) -> None:
     block, label = stored.block, into.claimed.label
     if votes is None:
         into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
@@ -305,7 +306,7 @@ def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> No
 def _compare_rows(db: Database, into: Compared, outcome: Revoted) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
     block, kept = outcome.task.block, outcome.votes
-    assert not isinstance(kept, BlockVotes)
+    assert not isinstance(kept, CopyVotes)
     drawn, rows, before, now = into.waiting[block]
     if kept is None:
         into.failed, into.error = into.failed + 1, outcome.error

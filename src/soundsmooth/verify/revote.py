@@ -3,25 +3,24 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ..certify import blocks
-from ..runs import voter
-from ..runs.blocks import BlockVotes
-from ..runs.engine import Run
-from ..runs.measured import Bits
-from ..runs.threads import image_at
-from ..runs.voter import Task
+from ..promise import Inputs
+from ..runs.blocks import Bits
+from ..runs.jobs import Image, Outcome, Task, VotingJob
+from ..runs.voter import Voter
+from ..smoothing.classifier import Replica
+from ..smoothing.voting import CopyVotes, noise_blocks
 
 
 class Revoted(NamedTuple):
     """What came of it: the votes, or the error of the last attempt."""
 
     task: Task
-    votes: BlockVotes | Bits | None
+    votes: CopyVotes | Bits | None
     error: str | None
 
 
-#: Who votes again. Tests may give something cheap.
-Voter = Callable[[Iterable[Task]], Iterator[Revoted]]
+#: What votes again. Tests may give something cheap.
+Revote = Callable[[Iterable[Task]], Iterator[Revoted]]
 
 
 class Revoter:
@@ -30,9 +29,10 @@ class Revoter:
     If rows are to be voted alone, the process for them is made now, before the first vote.
     """
 
-    def __init__(self, run: Run, block: int) -> None:
-        kept = sum(1 for _ in blocks(block, run.duty.batch, run.inputs.levels[0].size))
-        self._run, self._voter = run, voter.Voter(run.duty, run.smoothing.workers[0], kept, persevere=True).ready()
+    def __init__(self, job: VotingJob, replica: Replica, inputs: Inputs, block: int) -> None:
+        kept = sum(1 for _ in noise_blocks(block, job.batch, inputs.levels[0].size))
+        self._inputs, self._fresh = inputs, job.settings.noise == "fresh"
+        self._voter = Voter(job, replica, kept)
 
     def __enter__(self) -> "Revoter":
         return self
@@ -42,12 +42,12 @@ class Revoter:
 
     def __call__(self, tasks: Iterable[Task]) -> Iterator[Revoted]:
         """An outcome for each task, in an order in which shared noise is made only once."""
-        fresh = self._run.settings.noise == "fresh"
-        ordered = sorted(tasks, key=lambda task: task if fresh else (task.block, task.place))
+        ordered = sorted(tasks, key=lambda task: task if self._fresh else (task.block, task.place))
         for task in ordered:
-            yield from map(_revoted, self._voter.give(task, image_at(self._run, task.place)))
+            image = Image(self._inputs.indices[task.place], self._inputs.levels[task.place])
+            yield from map(_revoted, self._voter.give(task, image))
         yield from map(_revoted, self._voter.rest())
 
 
-def _revoted(outcome: voter.Outcome) -> Revoted:
+def _revoted(outcome: Outcome) -> Revoted:
     return Revoted(outcome.task, outcome.votes, None if outcome.votes is not None else outcome.errors[-1])

@@ -11,8 +11,8 @@ from ..grid import Grid
 from ..noise import Purpose
 from ..promise import Inputs, Promise
 from ..runs.database import Database
-from ..runs.engine import Smoothing
 from ..runs.export import WRITERS
+from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
 from .findings import Check, Findings
@@ -26,7 +26,7 @@ from .promised import (
     machine_differences,
     model_checks,
     promised_inputs,
-    promised_run,
+    promised_job,
     shape_of,
     unit_check,
 )
@@ -300,8 +300,9 @@ def _replayed(
     same = not given.other_machine and not machine_differences(identity, held.terms.promise)
     settings = held.terms.settings
     advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
-    with Revoter(promised_run(held.terms, smoothing, identity, inputs), held.terms.block) as voter:
-        return replay(db, held, seen.claimed, drawn, given.beta, voter, same, result.findings, draw, advance)
+    job = promised_job(held.terms, smoothing, identity, inputs)
+    with Revoter(job, smoothing.replicas[0], inputs, held.terms.block) as revote:
+        return replay(db, held, seen.claimed, drawn, given.beta, revote, same, result.findings, draw, advance)
 
 
 def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:

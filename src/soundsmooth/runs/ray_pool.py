@@ -1,7 +1,7 @@
 """Workers on the machines of a Ray cluster. Ray is an extra: pip install 'soundsmooth[ray]'.
 
-Each worker is an actor that holds one `Station`. Who dies is replaced here, and not by Ray, because only here it is
-known which blocks are lost; and the store is written here only.
+Each worker is an actor that holds one `Worker`. This pool, and not Ray, replaces one that dies, because only here it
+is known which blocks are lost; and the store is written here only.
 """
 
 import os
@@ -11,14 +11,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from ..models.protocol import first_line
-from .crew import Death, Hand, News
-from .station import Station
-from .voter import Image
+from ..smoothing.classifier import Smoothing
+from ..smoothing.recipe import SmootherRecipe
+from .jobs import Image
+from .pools import Message, WorkerDied, WorkerHandle, WorkerPool
+from .process_pool import freeze, load
+from .worker import Worker
 
 #: Larger images are put into Ray's object store, from which every machine fetches them once.
 INLINE_BYTES = 50_000
@@ -59,27 +62,28 @@ def ray_module() -> Any:
     return ray
 
 
-@dataclass(eq=False)
-class RayCrew:
-    """A crew on all machines of a cluster that have room, at most `workers` of them if that is given."""
+class RayPool(WorkerPool):
+    """Workers on all machines of a cluster that have room, at most `workers` of them if that is given."""
 
-    need: Need
-    workers: int | None = None
-    address: str | None = None
-    _ray: Any = field(init=False, repr=False)
-    _ours: bool = field(default=False, init=False)
+    def __init__(
+        self,
+        recipe: SmootherRecipe,
+        need: Need,
+        workers: int | None = None,
+        address: str | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.need, self.workers, self.address, self.timeout = need, workers, address, timeout
+        self._ray, self._ours, self._made_by = ray_module(), False, recipe
 
-    def __post_init__(self) -> None:
-        self._ray = ray_module()
-
-    def __enter__(self) -> "RayCrew":
+    def __enter__(self) -> "RayPool":
         """Connect; one clear line, in bounded time, if that cannot be."""
         if self._ray.is_initialized():
             self._check_same()
         else:
             connect(self._ray, self.address)
             self._ours = True
-        if not self._capacity():
+        if not self._room():
             self.__exit__()
             raise ValueError(f"no machine of the cluster has room for a worker, which takes {self.need}")
         return self
@@ -94,45 +98,49 @@ class RayCrew:
         if self.address not in (None, "auto", joined):
             raise ValueError(f"this process has joined the Ray cluster at {joined!r} already, not {self.address!r}")
 
-    def strength(self) -> int:
-        return self._capacity() if self.workers is None else self.workers
+    def capacity(self) -> int:
+        return self._room() if self.workers is None else self.workers
 
-    def _capacity(self) -> int:
+    def _room(self) -> int:
         return sum(self.need.places(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
 
-    def hire(self) -> "RayHand":
-        return RayHand(self._actor.remote(gpu=0, share=min(self.need.gpus, 1.0) or 1.0))
+    def start_worker(self) -> "RayWorker":
+        return RayWorker(self._actor.remote(self._recipe, min(self.need.gpus, 1.0) or 1.0))
 
     @cached_property
     def _actor(self) -> Any:
-        return self._ray.remote(num_cpus=self.need.cpus, num_gpus=self.need.gpus, max_restarts=0)(RayStation)
+        return self._ray.remote(num_cpus=self.need.cpus, num_gpus=self.need.gpus, max_restarts=0)(RayActor)
+
+    @cached_property
+    def _recipe(self) -> Any:
+        return self._ray.put(freeze(self._made_by, self._ray.cloudpickle.dumps))
 
     def share(self, value: Any) -> Any:
         small = isinstance(value, Image) and value.levels.nbytes <= INLINE_BYTES
         return value if small else self._ray.put(value)
 
-    def wait(self, hands: list[Hand], seconds: float) -> list[News]:
-        oldest = {hand.answers[0]: hand for hand in hands if isinstance(hand, RayHand) and hand.answers}
+    def wait(self, workers: list[WorkerHandle], seconds: float) -> list[Message]:
+        oldest = {each.answers[0]: each for each in workers if isinstance(each, RayWorker) and each.answers}
         if not oldest:
             time.sleep(min(seconds, 0.1))
             return []
         found, _ = self._ray.wait(list(oldest), num_returns=1, timeout=seconds)
         if found and len(oldest) > 1:  # whatever else is there by now
             found, _ = self._ray.wait(list(oldest), num_returns=len(oldest), timeout=0)
-        return [News(oldest[answer], self._read(oldest[answer])) for answer in found]
+        return [Message(oldest[answer], self._read(oldest[answer])) for answer in found]
 
-    def _read(self, hand: "RayHand") -> Any:
+    def _read(self, worker: "RayWorker") -> Any:
         errors = self._ray.exceptions
         losses = (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.RaySystemError)
         try:
-            answer = self._ray.get(hand.answers.popleft())
+            answer = self._ray.get(worker.answers.popleft())
         except errors.RayTaskError as error:
             return error.cause if isinstance(error.cause, Exception) else error
         except losses as error:
-            hand.kill()
-            return Death(f"RuntimeError: a worker was lost: {_reason(error)}", self._alive(hand.node))
+            worker.kill()
+            return WorkerDied(f"RuntimeError: a worker was lost: {_reason(error)}", self._alive(worker.node))
         if isinstance(answer, _Located):
-            hand.node, answer = answer.node, answer.answer
+            worker.node, answer = answer.node, answer.answer
         return answer
 
     def _alive(self, node: str | None) -> bool:
@@ -187,8 +195,11 @@ class _Located:
     node: str
 
 
-class RayStation(Station):
-    """A station that says where it is when it begins."""
+class RayActor(Worker):
+    """A worker that says where it is when it begins."""
+
+    def __init__(self, recipe: bytes, share: float) -> None:
+        super().__init__(partial(_load, recipe, share))
 
     def begin(self, *arguments: Any) -> Any:
         import ray
@@ -196,7 +207,16 @@ class RayStation(Station):
         return _Located(super().begin(*arguments), ray.get_runtime_context().get_node_id())
 
 
-class RayHand:
+def _load(recipe: bytes, share: float) -> Smoothing:
+    """Leave the others on this GPU their part: the first worker, alone on it, finds the largest batch that fits."""
+    if share < 1:
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(share)
+    return load(recipe)
+
+
+class RayWorker:
     """An actor, and the answers that it owes, oldest first."""
 
     def __init__(self, actor: Any) -> None:

@@ -3,14 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
-from .exact import Rational
-from .grid import IMAGES, Grid
-from .limits import thread_count
-from .models.protocol import demanded
-from .models.recipe import ModelRecipe
-from .noise import Law, law
-from .runs.engine import Smoothing
-from .smoother import warn_if_large
+from ..exact import Rational
+from ..grid import IMAGES, Grid
+from ..limits import thread_count
+from ..models.protocol import demanded
+from ..models.recipe import ModelRecipe
+from ..noise import Law, law
+from .classifier import Smoothing
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,6 @@ class SmootherRecipe:
     ) -> "SmootherRecipe":
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
         threads = thread_count(threads)
-        warn_if_large(sigma, grid)
         made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
         return cls(made, law(sigma, k, grid), batch_size)
 

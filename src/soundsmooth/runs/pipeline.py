@@ -1,0 +1,261 @@
+"""The one way to certify: what a run's store holds is not done again, and what is done is in the store.
+
+One thread, the one that calls, reads and writes the store. It pushes the blocks of images to the scheduler and writes
+down what comes back: block by block, and with an image's last block its certificate.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from ..certificate import Certificate
+from ..certify import Measurement, ModelChangedError, certify
+from ..models.protocol import rows_again
+from ..noise import Purpose
+from ..smoothing.voting import CopyVotes, noise_blocks
+from .blocks import VoteBlock, block_size, hits_of, packed_bits
+from .claims import Claims, Pace
+from .jobs import Again, Outcome, Task
+from .measured import Drawn, drawn_rows, rows_by_block
+from .plan import RunPlan
+from .same_model import SameModel
+from .scheduler import Scheduler
+from .store import Failure, Store, Terms
+
+Advance = Callable[[int], None]
+#: When this many images have failed and no block has ever succeeded, the fault is not with the images.
+ALL_FAIL = 10
+
+
+def terms_of(plan: RunPlan, votes: bool = True) -> Terms:
+    """What the store of a new run is fixed to."""
+    if rows_again(plan.identity.independence) is not None and not votes:
+        raise ValueError(
+            "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
+            "--independence checked"
+        )
+    block = block_size(plan.settings, plan.batch, plan.inputs.levels[0].size)
+    return Terms(plan.promise, plan.secret, block, votes)
+
+
+def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
+    """The store of a run, made if it is not there, or in memory; a ValueError shows how another run's differs."""
+    return Store.begin(path, terms_of(plan, votes), plan.inputs)
+
+
+def certify_into(
+    store: Store, plan: RunPlan, advance: Advance = lambda _: None, pace: Pace | None = None
+) -> Generator[Certificate | Failure, None, None]:
+    """Finish the run. What this process issues is yielded as soon as it is stored; a Failure for what it gives up.
+
+    Guarantee: a certificate is false with probability at most α over the key. Certificates are the same, timings
+    aside, however often the run was interrupted, however many processes take part and whatever pool votes on the same
+    kind of device; each is issued once. A model that raises an error is asked again on the same noise, and never on
+    other noise. Where a model is not fixed by its digest, one that votes otherwise than before is rejected.
+    """
+    with Claims(store, pace or Pace()) as claims:
+        store.reopen_failures()
+        if not store.has_open_images():
+            return
+        keep = _batches_in_a_block(store, plan) if plan.settings.noise == "batchwise" else None
+        with closing(Scheduler(plan, keep)) as scheduler:
+            yield from _RunWriter(store, plan, claims, advance, scheduler, SameModel(store, plan)).finish()
+
+
+def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
+    return sum(1 for _ in noise_blocks(store.terms.block, plan.batch, plan.inputs.levels[0].size))
+
+
+@dataclass
+class _RunWriter:
+    """Pushes tasks and writes outcomes: of an image the blocks, then the rows that are voted alone, then the
+    certificate.
+    """
+
+    store: Store
+    plan: RunPlan
+    claims: Claims
+    advance: Advance
+    scheduler: Scheduler
+    same: SameModel
+    _groups: deque[list[Task]] = field(default_factory=deque)
+    """Tasks of claimed images that wait to be pushed."""
+    _nothing_free: bool = False
+    """Whether there was no image left to claim, in this round."""
+    _held: list[Outcome] = field(default_factory=list)
+    """What came while it was not yet known whether the model is the same."""
+    _failed: int = 0
+    _guesses: dict[int, int] = field(default_factory=dict)
+    _rows: dict[int, dict[VoteBlock, Again]] = field(default_factory=dict)
+    """Of images whose blocks are all stored: the rows of each block that are to be voted alone."""
+    _classes: int | None = None
+    _anything: bool = False
+    """Whether any block has been voted by this process."""
+
+    def finish(self) -> Iterator[Certificate | Failure]:
+        if self.same.tasks:
+            self._groups.append(self.same.tasks)
+        while self.store.has_open_images():
+            self._nothing_free = False
+            while self._push_tasks() or self.scheduler.busy:
+                self._held += self.same.hear(self.scheduler.step())
+                if not self.same.tasks:
+                    yield from self._write_held()
+            self.claims.release_all()  # of what failed here and was opened again by another process
+            if self.store.has_open_images():  # others are at work on it; if they die, it is ours
+                self.claims.pace.sleep(self.claims.pace.look)
+                self.claims.beat()
+
+    # What is still to be done
+
+    def _push_tasks(self) -> bool:
+        """Push tasks while the scheduler wants some; whether any were pushed."""
+        pushed = False
+        while self.scheduler.wants_tasks and self._claim():
+            self.scheduler.add(self._groups.popleft())
+            pushed = True
+        return pushed
+
+    def _claim(self) -> bool:
+        """Whether there are tasks to push, after claiming an image if there were none; with batchwise noise, all."""
+        while not self._groups and not self._nothing_free:
+            batchwise = self.plan.settings.noise == "batchwise"
+            places = self.claims.take(len(self.plan.inputs.levels) if batchwise else 1)
+            self._nothing_free = not places
+            self._groups.extend(self._grouped(places))
+        return bool(self._groups)
+
+    def _grouped(self, places: list[int]) -> Iterable[list[Task]]:
+        """The tasks of each image; or one block of all images, whose noise is then made once."""
+        images = [tasks for place in places if (tasks := self._tasks(place))]
+        if len(images) < 2:
+            return images
+        tasks = sorted((task for each in images for task in each), key=lambda task: (task.block, task.place))
+        return (list(same) for _, same in groupby(tasks, key=lambda task: task.block))
+
+    def _tasks(self, place: int) -> list[Task]:
+        tasks = [Task(place, block) for block in self.store.missing(place)] or self._alone(place)
+        if not tasks:  # two processes held it, and the one that stored the last block did not live to see it
+            with self.store.transaction():
+                self._certify(place)
+        return tasks
+
+    def _alone(self, place: int) -> list[Task]:
+        """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
+        there = self.store.alone(place)
+        return [Task(place, block, again) for block, again in self._again(place).items() if block.first not in there]
+
+    def _again(self, place: int) -> dict[VoteBlock, Again]:
+        """The rows of each block that were drawn and were hits."""
+        if place not in self._rows:
+            drawn = self._drawn(place)
+            stored = ((each.block, each.hits) for each in self.store.blocks(place))
+            found = {} if drawn is None else rows_by_block(drawn, stored)
+            self._rows[place] = {block: Again(self._guess(place), rows) for block, rows in found.items()}
+        return self._rows[place]
+
+    def _drawn(self, place: int) -> Drawn | None:
+        return drawn_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place])
+
+    # What came of it
+
+    def _write_held(self) -> list[Certificate | Failure]:
+        """One transaction for what came at the same time: many workers pay for one flush to the disk, not for many."""
+        outcomes, self._held = self._held, []
+        if not outcomes:
+            return []
+        with self.store.transaction():
+            self.claims.beat()
+            written = [self._write(outcome) for outcome in outcomes]
+        self.advance(sum(outcome.task.block.count for outcome in outcomes if outcome.task.again is None))
+        issued = [record for record in written if record is not None]
+        self._check_failures([record for record in issued if isinstance(record, Failure)])
+        return issued
+
+    def _check_failures(self, failures: list[Failure]) -> None:
+        """A ValueError for a model that always fails. In memory, that may be on fewer images than the usual number."""
+        self._failed += len(failures)
+        most = ALL_FAIL if self.store.path is not None else min(ALL_FAIL, len(self.plan.inputs.levels))
+        if failures and not self._anything and self._failed >= most:
+            where = "" if most == 1 else f" on the first {most} images, the last time with"
+            raise ValueError(f"the model failed{where}: {failures[-1].error}")
+
+    def _write(self, outcome: Outcome) -> Certificate | Failure | None:
+        """The block, or its rows alone; and with an image's last ones the certificate."""
+        place, block, again = outcome.task
+        if outcome.errors:
+            self.store.add_attempts(place, len(outcome.errors), outcome.errors[-1])
+        if outcome.votes is None:
+            return self._fail(place)
+        _check_size(outcome)
+        if isinstance(outcome.votes, CopyVotes):
+            self._add(place, block, outcome.votes, outcome.seconds)
+        else:
+            kept = packed_bits(outcome.votes)
+            self.store.add_alone(place, block, kept, outcome.seconds, self.plan.environment)
+        if not self.store.complete(place):
+            return None
+        left = self._alone(place)
+        if not left:
+            return self._certify(place)
+        if again is None:
+            self._groups.append(left)
+        return None
+
+    def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
+        self._anything = True
+        self._classes = self._classes or self.store.classes() or votes.classes
+        if votes.classes != self._classes:
+            raise ModelChangedError(f"the model had {self._classes} classes and now has {votes.classes}")
+        hits = None
+        if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
+            hits = packed_bits(votes.labels == self._guess(place))
+        self.store.add_block(place, block, votes.counts, hits, seconds, self.plan.environment)
+
+    def _guess(self, place: int) -> int:
+        """The class that selection chose; its blocks are stored before the first one of estimation."""
+        if place not in self._guesses:
+            self._guesses[place] = self.store.counts(place, Purpose.SELECTION).top
+        return self._guesses[place]
+
+    def _certify(self, place: int) -> Certificate:
+        """Algorithm 2 on what is stored, whichever process voted on it."""
+        measured = self._measurement(place)
+        counts = {purpose: self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
+        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured)
+        seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
+        certificate = self.plan.certificate(place, found, counts, measured, environment, seconds)
+        self.store.add_certificate(place, certificate)
+        if self.store.mixed(place):
+            self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
+        self._guesses.pop(place, None)
+        self._rows.pop(place, None)
+        self.claims.release(place)
+        return certificate
+
+    def _measurement(self, place: int) -> Measurement | None:
+        drawn = self._drawn(place)
+        if drawn is None:
+            return None
+        stored = self.store.alone(place)
+        lost = (
+            drawn.inside(block).lost(again.rows, hits_of(stored[block.first], len(again.rows)))
+            for block, again in self._again(place).items()
+        )
+        return Measurement(len(drawn.rows), sum(lost))
+
+    def _fail(self, place: int) -> Failure:
+        self.claims.release(place)
+        return self.store.add_failure(place)
+
+
+def _check_size(outcome: Outcome) -> None:
+    """From every worker on every machine: a vote for each copy, or an answer for each row alone, and nothing else."""
+    votes, (_, block, again) = outcome.votes, outcome.task
+    wanted = block.count if again is None else len(again.rows)
+    given = 0 if votes is None else len(votes.labels if isinstance(votes, CopyVotes) else votes)
+    if isinstance(votes, CopyVotes) != (again is None) or given != wanted:
+        raise ValueError(f"a worker was asked for {wanted} votes and gave {given}")

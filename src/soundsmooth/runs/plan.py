@@ -1,0 +1,112 @@
+"""A run before its first coin is tossed: what it promises, and everything that is needed to keep the promise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..certificate import Certificate
+from ..certify import Counts, Measurement, Verdict
+from ..models import Identity
+from ..noise import Law, Purpose
+from ..promise import SPEC, Inputs, Promise, Secret
+from ..settings import Settings
+from .checked import some
+from .jobs import VotingJob
+from .pools import WorkerPool
+from .worker import MIXED, Kind, Survey
+
+
+def plan_run(
+    pool: WorkerPool, inputs: Inputs, settings: Settings, secret: Secret, allow_mixed: bool = False
+) -> "RunPlan":
+    """The promise is made; what cannot work is rejected before the first draw.
+
+    With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
+    that took part, which its environment names (docs/scale.md).
+    """
+    found = pool.survey(some(inputs.levels), settings)
+    identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
+    promise = promise_of(found, identity, inputs, settings, secret)
+    return RunPlan(
+        pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment
+    )
+
+
+def promise_of(found: Survey, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
+    """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
+    law = found.law
+    for image in inputs.levels:
+        law.grid.check_levels(image)
+    return Promise(
+        {
+            "spec": SPEC,
+            "model kind": identity.kind,
+            "model": identity.digest,
+            "inputs": inputs.digest(),
+            "input count": str(len(inputs.indices)),
+            "input shape": " ".join(map(str, inputs.shape)),
+            "grid": law.grid.text,
+            "margin": str(law.margin),
+            "sigma": str(law.sigma),
+            "n0": str(settings.n0),
+            "n": str(settings.n),
+            "alpha": str(settings.alpha),
+            "bound": settings.bound,
+            "noise": settings.noise,
+            "batch": str(found.batch),
+            "precision": identity.precision,
+            "device": identity.device,
+            "flags": identity.flags_text,
+            "independence": identity.independence,
+            "seed": secret.digest,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What was promised, who votes, and everything else that is needed to keep the promise."""
+
+    pool: WorkerPool
+    identity: Identity
+    law: Law
+    batch: int
+    kind: Kind
+    """The kind that the first worker had: all must have it, unless the promise says `mixed`."""
+    inputs: Inputs
+    settings: Settings
+    secret: Secret
+    promise: Promise
+    environment: Mapping[str, str]
+
+    @cached_property
+    def job(self) -> VotingJob:
+        """What a worker has to know."""
+        key = self.secret.key(self.promise)
+        return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key)
+
+    def certificate(
+        self,
+        place: int,
+        found: Verdict,
+        counts: Mapping[Purpose, Counts],
+        measured: Measurement | None,
+        environment: Mapping[str, str],
+        seconds: float,
+    ) -> Certificate:
+        return Certificate(
+            index=self.inputs.indices[place],
+            label=found.label,
+            radius=found.radius,
+            p_lower=found.p_lower,
+            p_upper=found.p_upper,
+            truth=self.inputs.labels[place],
+            selection=counts[Purpose.SELECTION],
+            estimation=counts[Purpose.ESTIMATION],
+            promise=self.promise,
+            seed=self.secret.seed.hex(),
+            nonce=self.secret.nonce.hex(),
+            environment=environment,
+            seconds=seconds,
+            measured=measured,
+        )

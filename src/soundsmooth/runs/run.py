@@ -1,0 +1,181 @@
+"""A run for its users: certify into it, open it, look at its certificates, export them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from types import TracebackType
+
+from ..certificate import Certificate
+from ..exact import Rational, rational
+from ..promise import Inputs, Promise, Secret, secret
+from ..settings import Settings
+from .database import is_run
+from .export import export
+from .pipeline import Advance, certify_into, open_store
+from .plan import RunPlan, plan_run
+from .pools import WorkerPool
+from .store import Failure, Progress, Store, Terms, terms_at
+from .summary import average_certified_radius, certified_accuracies, labelled
+
+OnResult = Callable[[Certificate | Failure], None]
+
+
+class Run:
+    """A run as it is now: iterating yields its certificates, in the order of the promised images.
+
+    Images that failed, or are not finished, have no certificate: they are wrong answers in every count.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._store.close()
+
+    @property
+    def path(self) -> Path | None:
+        """The run's file; None for a run in memory."""
+        return self._store.path
+
+    @property
+    def promise(self) -> Promise:
+        return self._store.terms.promise
+
+    @property
+    def commitment(self) -> str:
+        """C: the SHA-256 of the promise."""
+        return self.promise.commitment
+
+    @property
+    def progress(self) -> Progress:
+        """How many images are certified, abstained, failed, open."""
+        return self._store.progress()
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The images on which the model failed, and why."""
+        return list(self._store.failures())
+
+    @property
+    def votes(self) -> int:
+        """How many noisy copies have voted so far."""
+        return self._store.copies_voted()
+
+    def __len__(self) -> int:
+        """The number of certificates, abstentions included."""
+        return self.progress.finished
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return self._store.certificates()
+
+    def __getitem__(self, index: int) -> Certificate:
+        """The certificate of the image with that number in the data set."""
+        for certificate in self:
+            if certificate.index == index:
+                return certificate
+        raise KeyError(f"image {index} has no certificate in this run")
+
+    def accuracy(self, radii: Sequence[Rational]) -> list[Fraction]:
+        """For each radius, the share of all promised images that are correct with a larger one, compared exactly."""
+        if not labelled(self._store):
+            raise ValueError("certified accuracy needs labels: give them to certify_all")
+        return certified_accuracies(self._store, [rational(radius, "radius") for radius in radii])
+
+    @property
+    def average_radius(self) -> Fraction:
+        """A lower bound, within 2⁻³², on the mean radius; a wrong answer or an abstention counts as 0."""
+        return average_certified_radius(self._store)
+
+    def export(self, to: str | Path) -> int:
+        """Write the certificates to a new .tsv, .csv, .jsonl or .parquet file; returns how many records it has."""
+        return export(self._store, Path(to))
+
+    def __repr__(self) -> str:
+        done = self.progress
+        where = "in memory" if self.path is None else str(self.path)
+        return f"<Run {where}: {done.finished} of {done.images} images finished, {done.failed} failed>"
+
+
+def open_run(path: str | Path) -> Run:
+    """A run's file to look at as it is now, finished or not. It may be written to meanwhile, and is not touched."""
+    return Run(Store.read(Path(path)))
+
+
+def start_run(
+    pool: WorkerPool,
+    inputs: Inputs,
+    settings: Settings,
+    out: Path | None = None,
+    seed: str | bytes | None = None,
+    nonce: str | bytes | None = None,
+    *,
+    votes: bool = True,
+    allow_mixed: bool = False,
+    commitment: str | None = None,
+) -> tuple[RunPlan, Store]:
+    """Promise a run and make its store, in a file or in memory; or continue the one that is in the file.
+
+    A run that has begun keeps its seed, if none is given. With a `commitment`, another promise is rejected.
+    """
+    begun = begun_terms(out)
+    plan = plan_run(pool, inputs, settings, _secret(begun, seed, nonce), allow_mixed)
+    if commitment is not None and plan.promise.commitment != commitment:
+        raise ValueError(
+            f"the promise is not the one committed to: its commitment is {plan.promise.commitment}; compare "
+            "`soundsmooth commit` with the promise that was sent"
+        )
+    try:
+        return plan, open_store(out, plan, votes)
+    except ValueError:
+        if begun is not None or seed is not None or begun_terms(out) is None:
+            raise
+    # Another process has begun the run a moment ago, with a seed of its own, which is then ours too.
+    plan = plan_run(pool, inputs, settings, _secret(begun_terms(out), seed, nonce), allow_mixed)
+    return plan, open_store(out, plan, votes)
+
+
+def check_run_path(out: str | Path | None) -> Path | None:
+    """The path of a run; a ValueError for a name that is none."""
+    path = None if out is None else Path(out)
+    if path is not None and not is_run(path):
+        raise ValueError(f"a run is kept in a .db file, not in {str(path)!r}; Run.export writes other formats")
+    return path
+
+
+def begun_batch(out: Path | None) -> int | None:
+    """The batch size of the run in a file: what fits on a GPU is found by trying, and a run keeps what was found."""
+    begun = begun_terms(out)
+    return None if begun is None else int(begun.promise.values["batch"])
+
+
+def begun_terms(out: Path | None) -> Terms | None:
+    """The terms of the run in a file; None if there is no run in it yet."""
+    return None if out is None else terms_at(out)
+
+
+def _secret(begun: Terms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:
+    """The given one; the seed of the run that is there already, if none was given."""
+    if begun is None or seed is not None:
+        return secret(seed, nonce)
+    return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
+
+
+def finish_run(
+    plan: RunPlan, store: Store, on_result: OnResult = lambda _: None, advance: Advance = lambda _: None
+) -> Run:
+    """Certify until every image is finished or has failed; the store is closed if that cannot be."""
+    try:
+        with closing(certify_into(store, plan, advance)) as issued:
+            for record in issued:
+                on_result(record)
+    except BaseException:
+        store.close()
+        raise
+    return Run(store)

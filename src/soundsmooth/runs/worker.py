@@ -1,0 +1,159 @@
+"""A worker: it holds a model, says what is to be promised of it, and votes. Where it lives is its pool's business.
+
+It is told the key and the images it votes on; neither the seed nor the store ever come near it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..grid import Levels
+from ..machine import environment, processor
+from ..models import Identity
+from ..models.protocol import rows_again
+from ..noise import Law
+from ..settings import Settings
+from ..smoothing.classifier import Smoothing
+from ..smoothing.voting import CopyVotes
+from .checked import check_first, check_rows
+from .jobs import Image, Outcome, Task, VotingJob
+from .measured import check_measurable
+from .voter import Voter, look_ahead
+
+#: What the promise says instead of a kind of device when several may take part.
+MIXED = "mixed"
+#: Software that chooses the kernels.
+KERNELS = ("soundsmooth", "numpy", "onnxruntime", "torch")
+
+
+class Kind(NamedTuple):
+    """What decides how a forward pass rounds, beyond what the promise fixes."""
+
+    device: str
+    processor: str
+    """Its make, where it computes votes, be it those of rows alone; else "any"."""
+    software: str
+
+    def __str__(self) -> str:
+        return f"{self.device}, {self.processor} processor, {self.software}"
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a worker finds out about the model, so that the promise can be made by somebody who cannot load it."""
+
+    identity: Identity
+    law: Law
+    batch: int
+    kind: Kind
+    environment: Mapping[str, str]
+    check: bool = False
+    """Whether the rows are to be checked before the run."""
+
+
+class WorkerReady(NamedTuple):
+    """A worker that is ready to vote, and how many tasks it begins before it finishes the first."""
+
+    kind: Kind
+    ahead: int
+
+
+class Worker:
+    """What a pool calls, in order, one call at a time."""
+
+    def __init__(self, load: Callable[[], Smoothing], replica: int = 0) -> None:
+        """`load` makes the smoothed classifier, of which this worker uses one replica."""
+        self._load, self._number = load, replica
+        self._smoothing: Smoothing | None = None
+        self._voter: Voter | None = None
+
+    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
+        """Reject what cannot work, and say what is to be promised. A few images are enough for that."""
+        smoothing = self._loaded()
+        identity = smoothing.survey(images[0], settings)
+        if rows_again(identity.independence) is not None:
+            check_measurable(settings)
+        recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ())
+        recorded |= {"noise made on": smoothing.made} | identity.recorded
+        batch = smoothing.batch_for(images[0].shape, settings.n)
+        check = check_first(smoothing.model, identity)
+        return Survey(identity, smoothing.law, batch, kind_of(identity), recorded, check)
+
+    def check(self, images: Sequence[Levels], settings: Settings) -> None:
+        """Reject a model whose rows are seen to depend on each other. After `survey`."""
+        smoothing = self._loaded()
+        replica, batch = smoothing.replicas[0], smoothing.batch_for(images[0].shape, settings.n)
+        check_rows(replica.model, replica.sampler, images, min(batch, settings.n))
+
+    def begin(self, job: VotingJob, keep: int | None) -> WorkerReady:
+        """Get ready to vote, unless the model is not the promised one."""
+        replica = self._loaded().replicas[self._number]
+        replica.model.prepare(job.shape, job.batch)
+        identity = replica.model.identity()
+        own = replace(job, identity=identity) if job.identity.device == MIXED else job
+        if replace(identity, device=job.identity.device) != job.identity:
+            raise ValueError(f"a worker's model is not the promised one: {_difference(job.identity, identity)}")
+        if identity.device != own.identity.device:
+            raise ValueError(
+                f"the workers are of different kinds: promised is {own.identity.device}, one has {identity.device}; "
+                "leave those nodes out, or begin a run with --allow-mixed"
+            )
+        self.close()
+        self._voter = Voter(own, replica, keep)
+        return WorkerReady(kind_of(identity), look_ahead(replica))
+
+    def give(self, task: Task, image: Image) -> list[Outcome]:
+        assert self._voter is not None
+        return [_compact(outcome) for outcome in self._voter.give(task, image)]
+
+    def rest(self) -> list[Outcome]:
+        assert self._voter is not None
+        return [_compact(outcome) for outcome in self._voter.rest()]
+
+    def idle(self) -> float:
+        """Do nothing, so that the cost of a call can be measured; the processor time that this process has taken."""
+        return time.process_time()
+
+    def close(self) -> None:
+        if self._voter is not None:
+            self._voter.close()
+            self._voter = None
+
+    def _loaded(self) -> Smoothing:
+        if self._smoothing is None:
+            self._smoothing = self._load()
+        return self._smoothing
+
+
+def _compact(outcome: Outcome) -> Outcome:
+    """The same votes in fewer bytes, for the way back."""
+    if not isinstance(outcome.votes, CopyVotes) or outcome.votes.classes > np.iinfo(np.int16).max:
+        return outcome
+    return outcome._replace(votes=replace(outcome.votes, labels=outcome.votes.labels.astype(np.int16)))
+
+
+def kind_of(identity: Identity) -> Kind:
+    """The kind of worker that a model with this identity has here."""
+    found = environment()
+    software = " ".join(f"{name}={found[name]}" for name in KERNELS if name in found)
+    computes = identity.device == "cpu" or rows_again(identity.independence) is not None
+    return Kind(identity.device, processor() if computes else "any", software)
+
+
+def _difference(promised: Identity, found: Identity) -> str:
+    """The first field that differs, and what to do about it."""
+    old, new = vars(promised), vars(found)
+    name = next(name for name in old if name != "device" and old[name] != new[name])
+    advice = {
+        "digest": "; its file or its code differs there (a class that is defined in the script that was started "
+        "must be moved to a module that the workers can import)"
+    }.get(name, "")
+    return f"{name} {_short(old[name])} -> {_short(new[name])}{advice}"
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return f"{text[:12]}…" if len(text) == 64 else text

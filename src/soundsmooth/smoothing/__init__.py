@@ -1,0 +1,1 @@
+"""The smoothed classifier: noisy copies of an input vote, and the votes are counted."""

@@ -1,0 +1,128 @@
+"""The smoothed classifier: the law of its noise, the replicas of the model that vote, and the size of their batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+from ..certify import ModelChangedError
+from ..grid import Levels
+from ..integers import integer
+from ..models import Identity, Model
+from ..noise import Law
+from ..noise.gpu import AnySampler, sampler_at
+from ..noise.keystream import check_room
+from ..noise.sources import check_shared_memory
+from ..settings import Settings
+
+#: Large enough for the kernels, and no filling up at the usual n₀ = 100.
+CPU_BATCH = 100
+#: On a GPU the batch is the largest that fits, up to these limits of inputs and elements. Beyond them nothing is
+#: gained, and where a layer's output has more than 2³¹ elements, cuDNN falls back to slower kernels.
+GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
+#: The cost of one element of a batch in our own hands: its value, and the model's copy of it.
+BYTES_PER_ELEMENT = 4 + 4
+MOST_REPLICAS = 256
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A copy of the model, and a sampler that makes noise where that copy reads it."""
+
+    model: Model
+    sampler: AnySampler
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A smoothed classifier: the law of its noise, who votes, and the size of the batches (None: to be chosen)."""
+
+    law: Law
+    replicas: tuple[Replica, ...]
+    batch: int | None
+    made: str
+    """Where the noise is made, and why there."""
+    _chosen: dict[tuple[object, ...], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls, model: Model, law: Law, batch: int | None = None, threads: int | None = None, workers: int = 1
+    ) -> "Smoothing":
+        if batch is not None:
+            batch = integer(batch, "the batch size")
+            if batch < 1:
+                raise ValueError(f"the batch size must be at least 1, not {batch}")
+        if model.batch is not None and batch not in (None, model.batch):
+            raise ValueError(f"the model's batch axis is fixed at {model.batch}; leave the batch size out")
+        if not 1 <= integer(workers, "workers") <= MOST_REPLICAS:
+            raise ValueError(f"workers must be between 1 and {MOST_REPLICAS}, not {workers}")
+        models = [model, *(model.replica(number) for number in range(1, workers))]
+        made = [sampler_at(law, each.place, threads) for each in models]
+        pairs = tuple(Replica(each, sampler) for each, (sampler, _) in zip(models, made, strict=True))
+        return cls(law, pairs, model.batch or batch, made[0][1])
+
+    @property
+    def model(self) -> Model:
+        return self.replicas[0].model
+
+    def batch_for(self, shape: tuple[int, ...], n: int) -> int:
+        """The batch size, chosen once if it was not given: the largest that fits on a GPU, a small one on a CPU."""
+        if self.batch is not None:
+            return self.batch
+        at = (shape, n)
+        if at not in self._chosen:
+            self._chosen[at] = CPU_BATCH if self.model.place is None else self._largest_batch(shape, n)
+        return self._chosen[at]
+
+    def _largest_batch(self, shape: tuple[int, ...], n: int) -> int:
+        """The largest batch that fits on the GPU, or a little less: so that the last of n copies fill a batch too."""
+        most = min(n, GPU_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape))))
+        batches = -(-n // self.model.largest_batch(shape, most))
+        return -(-n // batches)
+
+    def identity(self, shape: tuple[int, ...], batch: int) -> Identity:
+        """What is promised of the model, after it got ready for batches of this size of inputs of this shape."""
+        for replica in self.replicas:
+            replica.model.prepare(shape, batch)
+        return self.model.identity()
+
+    def survey(self, x: Levels, settings: Settings) -> Identity:
+        """The identity to promise, for inputs like this one; what cannot work is rejected before the first draw."""
+        self.check(x.shape, x.size, max(settings.n, settings.n0))
+        if settings.noise == "shared":
+            check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
+        return self.identity(x.shape, self.batch_for(x.shape, settings.n))
+
+    def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
+        """Reject, before the first draw, what cannot work."""
+        if self.model.shape is not None and self.model.shape != shape:
+            raise ValueError(
+                f"the model takes inputs of shape {list(self.model.shape)}, but the image has {list(shape)}"
+                f"{_way_out(self.model.shape, shape)}"
+            )
+        if dimension == 0:
+            raise ValueError(f"the image has no pixels: its shape is {list(shape)}")
+        batch = self.batch_for(shape, n)
+        check_room(0, n + batch, dimension)
+        needed = BYTES_PER_ELEMENT * batch * dimension
+        self.replicas[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
+
+
+def check_unchanged(model: Model, identity: Identity, changed: Callable[[], bool], asked: str) -> None:
+    """A ModelChangedError unless the promised model is the one that voted, as far as can be seen from outside it."""
+    if changed() or model.identity() != identity:
+        raise ModelChangedError(f"the model changed while it was {asked}; a base classifier must keep no state")
+
+
+def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
+    if wanted == (1, *given):
+        return "; the channel's axis is missing: x[:, None] for a data set, image[None] for one image"
+    if len(given) == 3 and sorted(wanted) == sorted(given):
+        few = given.index(min(given))  # the channels: there are fewer of them than rows and columns
+        if few == 2 and wanted == (given[2], given[0], given[1]):
+            return "; the data is channels-last: try --layout nhwc-to-nchw"
+        if few == 0 and wanted == (given[1], given[2], given[0]):
+            return "; the data is channels-first: try --layout nchw-to-nhwc"
+        return "; the axes are in another order: is --layout right?"
+    if given[1:] == wanted:
+        return f"; certify takes one image, and this looks like a batch of {given[0]}"
+    return ""

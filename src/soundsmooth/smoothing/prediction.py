@@ -1,0 +1,45 @@
+"""Predict of the paper's Algorithm 2: the smoothed classifier's own answer, or an abstention."""
+
+import secrets
+import time
+
+from ..certificate import Prediction
+from ..exact import Rational, fair_coin_rejected, probability
+from ..grid import Levels
+from ..noise import Purpose
+from ..noise.sources import FreshNoise
+from ..settings import copies
+from .classifier import Smoothing, check_unchanged
+from .voting import Voting, sample_under_noise
+
+
+def predict(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
+    """One prediction under a key of its own, which the operating system draws and the answer discloses.
+
+    Guarantee: a label other than the smoothed classifier's own is returned with probability at most α, for a model
+    that is seen to be the same after it as before. (The two-sided exact binomial test between the two most frequent;
+    "nobody" is ranked as a class and never wins.)
+    """
+    n, level = copies(n, "n"), probability(alpha, "alpha")
+    smoothing.law.grid.check_levels(x)
+    smoothing.check(x.shape, x.size, n)
+    start, key, replica = time.perf_counter(), secrets.token_bytes(32), smoothing.replicas[0]
+    batch = smoothing.batch_for(x.shape, n)
+    identity = smoothing.identity(x.shape, batch)
+    voting = Voting(replica.model, batch, identity.flags)
+    counts = sample_under_noise(voting, FreshNoise(replica.sampler, key, index), x, Purpose.PREDICTION, n)
+    check_unchanged(replica.model, identity, replica.model.changes(), "asked")
+    hits, others = counts.classes[counts.top], counts.most_among_others(counts.top)
+    won = hits > others and fair_coin_rejected(hits, others, level)
+    return Prediction(
+        index=index,
+        label=counts.top if won else None,
+        counts=counts,
+        n=n,
+        alpha=str(level),
+        sigma=str(smoothing.law.sigma),
+        margin=smoothing.law.margin,
+        model=identity.digest,
+        key=key.hex(),
+        seconds=time.perf_counter() - start,
+    )
