@@ -18,7 +18,7 @@ from .integers import integer
 from .limits import thread_count
 from .machine import gpus
 from .models import model_of
-from .models.protocol import demanded
+from .core.independence import demanded
 from .models.recipe import ModelRecipe
 from .noise import law
 from .progress import progress_bar

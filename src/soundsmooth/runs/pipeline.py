@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ..certificate import Certificate
 from ..certify import Measurement, ModelChangedError, certify
-from ..models.protocol import rows_again
 from ..noise import Purpose
 from ..smoothing.voting import CopyVotes, noise_blocks
 from .blocks import VoteBlock, block_size, hits_of, packed_bits
@@ -32,7 +31,7 @@ ALL_FAIL = 10
 
 def terms_of(plan: RunPlan, votes: bool = True) -> Terms:
     """What the store of a new run is fixed to."""
-    if rows_again(plan.identity.independence) is not None and not votes:
+    if plan.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"

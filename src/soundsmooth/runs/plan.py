@@ -57,7 +57,7 @@ def promise_of(found: Survey, identity: Identity, inputs: Inputs, settings: Sett
             "precision": identity.precision,
             "device": identity.device,
             "flags": identity.flags_text,
-            "independence": identity.independence,
+            "independence": identity.independence.text,
             "seed": secret.digest,
         }
     )

@@ -39,7 +39,8 @@ class SameModel:
 
     def __init__(self, store: Store, plan: RunPlan) -> None:
         self._plan, self._open = plan, dict[Task, _Before]()
-        if plan.identity.kind != "onnx" and plan.identity.independence in ("proved", "checked"):
+        independence = plan.identity.independence
+        if plan.identity.kind != "onnx" and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
                 label = store.counts(place, Purpose.SELECTION).top
                 self._open[Task(place, stored.block)] = _Before(stored, label)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..certify import ModelChangedError
-from ..models.protocol import named, rows_again
+from ..models.protocol import named
 from ..noise import Purpose
 from ..smoothing.classifier import Replica
 from ..smoothing.voting import CopyVotes, PendingVotes
@@ -48,7 +48,7 @@ class Voter:
         self._waiting: deque[_Begun] = deque()
         self._finished = time.perf_counter()
         self._alone: RowsAlone | None = None
-        if rows_again(job.identity.independence) is not None:
+        if job.identity.independence.measured:
             self._rows_alone()
 
     def close(self) -> None:

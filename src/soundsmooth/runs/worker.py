@@ -13,7 +13,6 @@ import numpy as np
 from ..grid import Levels
 from ..machine import environment, processor
 from ..models import Identity
-from ..models.protocol import rows_again
 from ..noise import Law
 from ..settings import Settings
 from ..smoothing.classifier import Smoothing
@@ -74,7 +73,7 @@ class Worker:
         """Reject what cannot work, and say what is to be promised. A few images are enough for that."""
         smoothing = self._loaded()
         identity = smoothing.survey(images[0], settings)
-        if rows_again(identity.independence) is not None:
+        if identity.independence.measured:
             check_measurable(settings)
         recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ())
         recorded |= {"noise made on": smoothing.made} | identity.recorded
@@ -139,7 +138,7 @@ def kind_of(identity: Identity) -> Kind:
     """The kind of worker that a model with this identity has here."""
     found = environment()
     software = " ".join(f"{name}={found[name]}" for name in KERNELS if name in found)
-    computes = identity.device == "cpu" or rows_again(identity.independence) is not None
+    computes = identity.device == "cpu" or identity.independence.measured
     return Kind(identity.device, processor() if computes else "any", software)
 
 

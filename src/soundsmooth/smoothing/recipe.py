@@ -6,7 +6,7 @@ from typing import Any, SupportsIndex
 from ..exact import Rational
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
-from ..models.protocol import demanded
+from ..core.independence import demanded
 from ..models.recipe import ModelRecipe
 from ..noise import Law, law
 from .classifier import Smoothing
