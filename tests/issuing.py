@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 import soundsmooth as ss
 from soundsmooth.promise import Inputs, Secret
-from soundsmooth.runs.engine import Smoothing, certify_inputs
+from soundsmooth.runs.run import certify_inputs
 from soundsmooth.settings import Settings
+from soundsmooth.smoothing.classifier import Smoothing
 
 
 def issue(
@@ -16,4 +17,4 @@ def issue(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ss.Certificate]:
     """A certificate for every input, in order."""
-    return certify_inputs(smoothing, inputs, settings, secret, progress)
+    return iter(certify_inputs(smoothing, inputs, settings, secret, progress))

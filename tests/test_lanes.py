@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from soundsmooth import certify
-from soundsmooth.certify import Voting
+from soundsmooth.smoothing.voting import Voting
 from soundsmooth.lanes import OneLane, TwoLanes, _Made, lanes_of
 from soundsmooth.machine import Place
 from soundsmooth.models import Votes

@@ -19,7 +19,8 @@ from soundsmooth import audit
 from soundsmooth.certify import Measurement, measured_below
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.promise import Inputs, Promise, Secret, secret
-from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.settings import settings
 
 M = 100
@@ -242,7 +243,7 @@ def test_batchwise_noise_is_refused() -> None:
     smooth = ss.Smoother(crowds.brightness, "1/2", independence="measured").smoothing
     images = Inputs((0,), (GREY.astype(np.int16),), (None,))
     with pytest.raises(ValueError, match="not with batchwise"):
-        run_of(smooth, images, settings(n=100, noise="batchwise"), secret("s"))
+        plan_run(LocalPool(smooth), images, settings(n=100, noise="batchwise"), secret("s"))
 
 
 @pytest.mark.parametrize(

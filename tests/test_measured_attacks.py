@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, save
 import measured_attacks
 import measured_attacks_torch
 import soundsmooth as ss
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.store import Failure
 from soundsmooth.verify import verify
 from verify.issuer import given, issue, measured_run

@@ -15,8 +15,11 @@ from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.digest import callable_digest
 from soundsmooth.noise import law
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
-from soundsmooth.runs.engine import Smoothing, predict_input, promise_of, run_of
+from soundsmooth.runs.plan import plan_run, promise_of
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.smoothing.prediction import predict
 
 DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
 
@@ -163,9 +166,9 @@ def test_only_levels_of_the_grid_are_promised(levels: np.ndarray) -> None:
     """An int64 of 65576 would be hashed, and voted on, as 40."""
     smoothing = ss.Smoother(brightness, "0.25").smoothing
     with pytest.raises(ValueError, match=r"take them from Grid.on_grid"):
-        run_of(smoothing, Inputs((0,), (levels,), (None,)), settings(n=10), secret("s"))
+        plan_run(LocalPool(smoothing), Inputs((0,), (levels,), (None,)), settings(n=10), secret("s"))
     with pytest.raises(ValueError, match=r"take them from Grid.on_grid"):
-        predict_input(smoothing, 0, levels, 10, "0.1")
+        predict(smoothing, 0, levels, 10, "0.1")
 
 
 def test_promise_of_a_run_word_for_word() -> None:

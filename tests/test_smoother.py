@@ -10,7 +10,7 @@ import pytest
 import soundsmooth as ss
 from soundsmooth import embedded, machine
 from soundsmooth.noise import keystream
-from soundsmooth.recipe import SmootherRecipe
+from soundsmooth.smoothing.recipe import SmootherRecipe
 
 
 def brightness(batch: np.ndarray) -> np.ndarray:

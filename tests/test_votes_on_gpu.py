@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.certify import Counts, Voting, cast, certify, poll
+from soundsmooth.certify import Counts
 from soundsmooth.lanes import OneLane
 from soundsmooth.machine import Place
 from soundsmooth.models import Votes
@@ -22,11 +22,11 @@ from soundsmooth.noise import SHARED_STREAM, GpuSampler, Keystream, Law, Noisy, 
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.voting import PendingVotes, Voting, sample_under_noise, vote_on_copies
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"
 KEY, STREAM = bytes(range(32)), 3
-SIGMA = Fraction(1, 2)
 IMAGE = (np.arange(48) * 5 % 256).astype(np.int16).reshape(3, 4, 4)
 SETTINGS = settings(n0=10, n=25)
 BATCH = 10
@@ -56,7 +56,14 @@ class OnDevice(TorchModel):
 
 def counts(model: Any, noise: Any, x: np.ndarray, batch: int = BATCH) -> tuple[Counts, Counts]:
     voting = Voting(model, batch, model.flags())
-    return certify(voting, noise, x, SIGMA, SETTINGS)[1:]
+    return both(voting, noise, x)
+
+
+def both(voting: Voting, noise: Any, x: np.ndarray) -> tuple[Counts, Counts]:
+    """Selection, then estimation."""
+    samples = ((Purpose.SELECTION, SETTINGS.n0), (Purpose.ESTIMATION, SETTINGS.n))
+    selection, estimation = (sample_under_noise(voting, noise, x, purpose, n) for purpose, n in samples)
+    return selection, estimation
 
 
 def on_device(**options: Any) -> OnDevice:
@@ -113,15 +120,12 @@ def by_first_coordinate(batch: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("wrong_from", [0, 10, 20])
 def test_a_doubtful_batch_is_voted_again(monkeypatch: pytest.MonkeyPatch, wrong_from: int) -> None:
     """The same copies of the same purpose, now sure; selection, which was not in doubt, is left alone."""
-    monkeypatch.setattr("soundsmooth.certify.BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
     model, noise = CallableModel(by_first_coordinate), Doubtful(wrong_from)
-    voting, seen = Voting(model, BATCH, {}), []
-    _, *found = certify(voting, noise, IMAGE, SIGMA, SETTINGS, seen.append)
-    assert tuple(found) == on_cpu(law("1/2"), IMAGE)
+    assert both(Voting(model, BATCH, {}), noise, IMAGE) == on_cpu(law("1/2"), IMAGE)
     blocks = [(Purpose.ESTIMATION, first, 10) for first in (0, 10, 20)]
     once = [(Purpose.SELECTION, 0, 10, False), *((*block, False) for block in blocks)]
     assert noise.asked == [*once, *((*block, True) for block in blocks)]
-    assert sum(seen) == SETTINGS.n0 + SETTINGS.n, "progress counts copies, not attempts"
 
 
 def test_without_a_doubt_nothing_is_voted_again() -> None:
@@ -178,13 +182,14 @@ def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
     noise = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM)
     voting = Voting(model, BATCH, model.flags())
 
-    poll(voting, noise, IMAGE, Purpose.ESTIMATION, 25)  # compiles, records and uploads
+    PendingVotes(voting, noise, IMAGE, Purpose.ESTIMATION, range(25), BATCH).votes()  # compiles, records and uploads
     torch.cuda.set_sync_debug_mode("error")
     try:
-        votes, changed = poll(voting, noise, IMAGE, Purpose.ESTIMATION, 25), model.changes()
+        votes = PendingVotes(voting, noise, IMAGE, Purpose.ESTIMATION, range(25), BATCH)
+        changed = model.changes()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert votes.counts() == on_cpu(a_law, IMAGE)[1]
+    assert votes.votes().counts == on_cpu(a_law, IMAGE)[1]
     assert not changed()
 
 
@@ -205,18 +210,18 @@ class Slow(FirstCoordinate):
 @pytest.mark.skipif(not GPU, reason="only a GPU has two lanes")
 def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 batches in two lanes, whose memory is used again and again, against one lane: the same votes, copy by copy."""
-    monkeypatch.setattr("soundsmooth.certify.BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
     model, a_law = TorchModel(Slow(), DEVICE), law("1/2")
     assert model.place is not None
     noise, voting = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM), Voting(model, 500, model.flags())
     x = np.tile(IMAGE, (1, 16, 16))
 
     def labels() -> list[int]:
-        parts = list(cast(voting, noise, x, Purpose.ESTIMATION, range(20_000), 500))
+        parts = list(vote_on_copies(voting, noise, x, Purpose.ESTIMATION, range(20_000), 500))
         return torch.cat([votes.labels for votes, _ in parts]).tolist()
 
     two = [labels() for _ in range(3)]
-    monkeypatch.setattr("soundsmooth.certify.lanes_of", lambda place: OneLane())
+    monkeypatch.setattr("soundsmooth.smoothing.voting.lanes_of", lambda place: OneLane())
     one = labels()
     assert len({*one}) == 2
     assert two == [one] * 3

@@ -34,11 +34,13 @@ from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Smoothing, run_of
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoother import Smoother
+from soundsmooth.smoothing.classifier import Smoothing
 
 UNFINISHED = 3
 GPU_BATCH, CPU_BATCH = 1000, 100
@@ -173,7 +175,7 @@ def sound(
 ) -> None:
     """The library's own run, in its store; it is left at the end of an image, so that no image mixes two machines."""
     begun = terms_at(path)
-    run = run_of(smoothing, images, chosen, secret() if begun is None else begun.secret)
+    run = plan_run(LocalPool(smoothing), images, chosen, secret() if begun is None else begun.secret)
     with open_store(path, run, votes=False) as store:
         clock.begin()
         if not clock.over:

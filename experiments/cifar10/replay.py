@@ -19,7 +19,7 @@ import torch
 from soundsmooth.lab.bench.rows import keep
 from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Smoothing
+from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.verify import Given, Verification, verify
 from soundsmooth.verify.promised import promised_smoothing
 

@@ -9,8 +9,8 @@ from soundsmooth.grid import IMAGES
 from soundsmooth.promise import secret
 from soundsmooth.report import average_certified_radius, certified_accuracy, decimal_below, radii_that_occur
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import certify_inputs
 from soundsmooth.runs.output import CERTIFY_HEADER, Output
+from soundsmooth.runs.run import certify_inputs
 from soundsmooth.settings import settings
 
 

@@ -22,7 +22,8 @@ import soundsmooth as ss
 from soundsmooth.models.recipe import ModelRecipe
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs import measured
-from soundsmooth.runs.engine import Run, run_of
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.settings import settings
 
 ALPHA, N0, N, AGAIN, BATCH = "0.1", 20, 100, 100, 50
@@ -154,11 +155,11 @@ class Found:
     false: int
 
 
-def a_run(model: object, images: int, noise: str, hidden: str) -> Run:
+def a_run(model: object, images: int, noise: str, hidden: str) -> RunPlan:
     levels = [np.full((1, 1, 1), LEVEL, np.int16)] * images
     inputs = Inputs(tuple(range(images)), levels, [None] * images)
     smooth = ss.Smoother(model, SIGMA, batch_size=BATCH, threads=1, independence="measured", again=AGAIN)
-    return run_of(smooth.smoothing, inputs, settings(n0=N0, n=N, alpha=ALPHA, noise=noise), secret(hidden))
+    return plan_run(LocalPool(smooth.smoothing), inputs, settings(n0=N0, n=N, alpha=ALPHA, noise=noise), secret(hidden))
 
 
 def certified(model: object, images: int = 1, noise: str = "fresh", tell: int | None = None) -> ss.Certificate:
@@ -168,7 +169,7 @@ def certified(model: object, images: int = 1, noise: str = "fresh", tell: int | 
         drawn = measured.drawn_rows(run.secret, run.promise, tell)
         assert drawn is not None
         Informed.known = frozenset(drawn.rows)
-    *_, last = run.one_by_one(run.smoothing.workers[0], range(images), lambda _: None)
+    *_, last = run.one_by_one(run.pool.smoothing.replicas[0], range(images), lambda _: None)
     return last
 
 

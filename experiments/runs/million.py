@@ -21,8 +21,9 @@ import numpy as np
 from soundsmooth.certificate import Certificate
 from soundsmooth.certify import Counts, verdict
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import Run, run_of
-from soundsmooth.runs.resume import open_store
+from soundsmooth.runs.pipeline import open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.settings import settings
 from soundsmooth.smoother import Smoother
 
@@ -85,7 +86,7 @@ def fill(path: Path, count: int) -> None:
     image = np.zeros((1, 2, 2), np.int16)
     image.setflags(write=False)  # else each would be copied
     inputs = Inputs(range(count), [image] * count, [place % CLASSES for place in range(count)])
-    run = run_of(Smoother(brightness, "0.25").smoothing, inputs, settings(n=N), secret("many"))
+    run = plan_run(LocalPool(Smoother(brightness, "0.25").smoothing), inputs, settings(n=N), secret("many"))
     kinds = [_kind(run, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]
     with open_store(path, run, votes=False) as store:
         for first in range(0, count, 10_000):
@@ -94,13 +95,13 @@ def fill(path: Path, count: int) -> None:
                     store.add_certificate(place, _certificate(run, place, kinds[place % len(kinds)]))
 
 
-def _kind(run: Run, hits: int) -> tuple[object, Counts, Counts]:
+def _kind(run: RunPlan, hits: int) -> tuple[object, Counts, Counts]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
     estimation = Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)
-    return verdict(selection, estimation, run.smoothing.law.sigma, run.settings), selection, estimation
+    return verdict(selection, estimation, run.pool.smoothing.law.sigma, run.settings), selection, estimation
 
 
-def _certificate(run: Run, place: int, kind: tuple[object, Counts, Counts]) -> Certificate:
+def _certificate(run: RunPlan, place: int, kind: tuple[object, Counts, Counts]) -> Certificate:
     return run.record(place, *kind, 0.125)  # type: ignore[arg-type]
 
 

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from soundsmooth.runs.crew import Elsewhere, Muster, News
+from soundsmooth.runs.ray_engine import Need, RayCrew, RayHand
+from soundsmooth.runs.station import Arrival, Kind, Survey, run_elsewhere
 
 from soundsmooth import embedded
 from soundsmooth.grid import IMAGES
@@ -26,16 +29,14 @@ from soundsmooth.machine import environment
 from soundsmooth.models import Identity
 from soundsmooth.noise import law
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.recipe import SmootherRecipe
-from soundsmooth.runs.blocks import BlockVotes
-from soundsmooth.runs.crew import Elsewhere, Muster, News
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Smoothing, certify_inputs
-from soundsmooth.runs.ray_engine import Need, RayCrew, RayHand
-from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.station import Arrival, Kind, Survey, run_elsewhere
-from soundsmooth.runs.voter import Outcome
+from soundsmooth.runs.jobs import Outcome
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.run import certify_inputs
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.smoothing.recipe import SmootherRecipe
+from soundsmooth.smoothing.voting import CopyVotes
 
 ROUNDS = 5
 WORKERS = 2
@@ -99,7 +100,7 @@ def _idle(crew: RayCrew, hands: list[RayHand], count: int, depth: int) -> float:
 class InstantHand:
     """A worker that needs no time: its votes lie ready."""
 
-    votes: dict[int, BlockVotes]
+    votes: dict[int, CopyVotes]
     calls: deque[Any] = field(default_factory=deque)
 
     def call(self, method: str, *arguments: Any) -> None:
@@ -123,7 +124,7 @@ KIND_ARRIVES = Arrival(KIND, 0)
 class InstantCrew:
     """As many workers as answers are to come at a time."""
 
-    votes: dict[int, BlockVotes]
+    votes: dict[int, CopyVotes]
     size: int
 
     def strength(self) -> int:
@@ -149,7 +150,7 @@ def driver(size: int) -> dict[str, float]:
     inputs = Inputs(range(DRIVER_IMAGES), levels, [0] * DRIVER_IMAGES)
     chance = np.random.default_rng(0)
     votes = {
-        count: BlockVotes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
+        count: CopyVotes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
         for count in (100, 5000)
     }
     smoothing = Smoothing(law("0.5", 6, IMAGES), (), 1000, "nowhere")

@@ -15,8 +15,8 @@ from typing import Any
 from soundsmooth.lab.bench.asked import paths
 from soundsmooth.lab.bench.pages import fill, table
 from soundsmooth.runs.blocks import block_size, vote_blocks
-from soundsmooth.runs.engine import CPU_BATCH
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import CPU_BATCH
 
 IMAGES, SIDE, CHANNELS, BATCH = 50_000, 224, 3, 1000
 CHOSEN = settings(n0=100, n=100_000)

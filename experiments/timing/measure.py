@@ -28,8 +28,8 @@ from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Keystream, Law, Noise, Noisy, Purpose, law
 from soundsmooth.promise import Inputs
-from soundsmooth.runs.engine import Smoothing, Worker
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
 
 N0, SIGMA = 100, "0.5"
 #: Network, batch and margins k of the paper's table, and the ratios to the standard procedure that it found.
@@ -126,7 +126,7 @@ def methods(
 
 def reloaded(smoothing: Smoothing, files: "NoiseFiles", images: Sequence[Levels], n: int) -> None:
     """Sound certification with noise from files, read again for each image."""
-    worker, chosen = smoothing.workers[0], settings(n0=N0, n=n)
+    worker, chosen = smoothing.replicas[0], settings(n0=N0, n=n)
     voting = smoothing.voting(worker, images[0].shape, n, worker.model.identity())
     for x in images:
         certify(voting, files, x, smoothing.law.sigma, chosen)
@@ -137,13 +137,13 @@ class NoiseFiles:
     """Noise as levels in files, one for each batch: a source that reads, uploads and adds."""
 
     folder: Path
-    worker: Worker
+    worker: Replica
     law: Law
 
     @classmethod
     def write(cls, folder: Path, smoothing: Smoothing, work: Work) -> "NoiseFiles":
         """Draw the noise of a certification once and for all."""
-        files, key = cls(folder, smoothing.workers[0], smoothing.law), secrets.token_bytes(32)
+        files, key = cls(folder, smoothing.replicas[0], smoothing.law), secrets.token_bytes(32)
         samples = ((Purpose.SELECTION, N0, min(N0, work.batch)), (Purpose.ESTIMATION, work.n, work.batch))
         for purpose, n, batch in samples:
             bits = Keystream(key, purpose, SHARED_STREAM)

@@ -18,11 +18,12 @@ import soundsmooth as ss
 from soundsmooth.certify import verdict
 from soundsmooth.noise import Purpose
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.blocks import BlockVotes
-from soundsmooth.runs.engine import run_of
-from soundsmooth.runs.resume import terms_of
+from soundsmooth.runs.pipeline import terms_of
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.voting import CopyVotes
 
 CLASSES = 10
 
@@ -36,13 +37,13 @@ def fill(path: Path, count: int, votes: bool) -> None:
     chance = np.random.default_rng(0)
     inputs = Inputs(tuple(range(count)), [np.zeros((10, 1), np.int16)] * count, [0] * count)
     smoothing = ss.Smoother(scores, "0.25", batch_size=100).smoothing
-    run = run_of(smoothing, inputs, settings(n=100_000), secret("speed", "ab" * 32))
+    run = plan_run(LocalPool(smoothing), inputs, settings(n=100_000), secret("speed", "ab" * 32))
     with Store.begin(path, terms_of(run, votes), inputs) as store, store.transaction():
         for place in range(count):
             p = chance.uniform(0.4, 1)
             for block in store.all_blocks:
                 others = chance.integers(1, CLASSES, block.count)
-                found = BlockVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
+                found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = found.hits(0) if votes and block.purpose == Purpose.ESTIMATION else None
                 store.add_block(place, block, found.counts, hits, 0.1, run.environment)
             counts0, counts = (store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))

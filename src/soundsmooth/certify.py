@@ -1,6 +1,6 @@
 """Certify of the paper's Algorithm 2, for many classes: selection, estimation, bound, radius.
 
-`smoothing.voting.sample_under_noise` is the procedure that samples, `smoothing.prediction.predict` the one that predicts.
+The procedures that sample and predict are `smoothing.voting.sample_under_noise` and `smoothing.prediction.predict`.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .certificate import Certificate, Prediction
+from .core.independence import demanded
 from .exact import Rational, positive
 from .grid import IMAGES, Grid, unmasked
 from .integers import integer
 from .limits import thread_count
 from .machine import gpus
 from .models import model_of
-from .core.independence import demanded
 from .models.recipe import ModelRecipe
 from .noise import law
 from .progress import progress_bar
@@ -27,8 +27,8 @@ from .runs.engines import remote_pool
 from .runs.pipeline import Advance
 from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_batch, check_run_path, finish_run, start_run
-from .runs.store import Store
+from .runs.run import OnResult, Run, begun_terms, certify_inputs, check_run_path, finish_run, run_secret, start_run
+from .runs.store import Store, Terms
 from .settings import settings
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
@@ -119,8 +119,7 @@ class Smoother:
         """
         labels = None if label is None else [label]
         inputs, chosen = self._inputs([unmasked(image)], labels), settings(n0, n, alpha, bound)
-        plan, store = start_run(LocalPool(self.smoothing), inputs, chosen, None, seed, nonce)
-        with finish_run(plan, store) as run:
+        with certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)) as run:
             return next(iter(run))
 
     def certify_all(
@@ -150,11 +149,14 @@ class Smoother:
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
         path, inputs = check_run_path(out), self._inputs(np.atleast_1d(unmasked(images)), labels)
-        chosen = settings(n0, n, alpha, bound, noise)
-        with self._pool(engine, path) as pool:
-            plan, store = start_run(pool, inputs, chosen, path, seed, nonce)
+        chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
+        hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
+        with self.pool(engine, begun) as pool, ExitStack() as on_error:
+            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over)
+            on_error.callback(store.close)
             with show_progress(plan, store) if progress else nullcontext(_nothing) as advance:
                 run = finish_run(plan, store, on_result or _nothing, advance)
+            on_error.pop_all()
         warn_of_failures(run)
         return run
 
@@ -176,7 +178,7 @@ class Smoother:
         Give its `commitment` to the verifier, who then draws a nonce; then certify with this seed and that nonce.
         """
         inputs = self._inputs(np.atleast_1d(unmasked(images)), labels)
-        with self._pool(engine, None) as pool:
+        with self.pool(engine) as pool:
             return plan_run(pool, inputs, settings(n0, n, alpha, bound, noise), secret(seed)).promise
 
     def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
@@ -197,14 +199,13 @@ class Smoother:
         truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
         return Inputs(tuple(range(len(levels))), levels, truths)
 
-    def _pool(self, engine: str, out: Path | None) -> WorkerPool:
-        """The pool that votes. A run that has begun keeps the batch that was found to fit then."""
-        batch = begun_batch(out)
-        if engine == "local":
-            chosen = self.smoothing.batch or (batch if self.smoothing.model.place is not None else None)
-            return LocalPool(replace(self.smoothing, batch=chosen))
-        recipe = self.recipe()
-        return remote_pool(engine, recipe if batch is None or recipe.batch else recipe.with_batch(batch), self._workers)
+    def pool(self, engine: str = "local", begun: Terms | None = None) -> WorkerPool:
+        """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""
+        if engine != "local":
+            return remote_pool(engine, self.recipe().with_batch(begun and begun.batch), self._workers)
+        if begun is None or self.smoothing.batch is not None or self.smoothing.model.place is None:
+            return LocalPool(self.smoothing)
+        return LocalPool(replace(self.smoothing, batch=begun.batch))
 
 
 def _nothing(_: object) -> None:

@@ -8,7 +8,7 @@ import pytest
 from soundsmooth.cli.certify import run_certify
 from soundsmooth.cli.elsewhere import engine_name
 from soundsmooth.cli.options import Choices
-from soundsmooth.runs.ray_engine import ray_module
+from soundsmooth.runs.ray_pool import ray_module
 from soundsmooth.runs.store import Store
 
 SMALL = {"limit": 3, "n": 200, "n0": 10, "seed": "the same", "threads": 1}

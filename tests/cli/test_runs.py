@@ -22,8 +22,9 @@ from soundsmooth import embedded
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Promise, secret
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import run_of
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 
@@ -179,7 +180,9 @@ def test_a_finding_about_no_image_is_damage(data: Path, tmp_path: Path) -> None:
 
 def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
     """A file from elsewhere may promise anything, also what would be a closing tag."""
-    made = run_of(ss.Smoother(MODEL, "0.25").smoothing, read_npz(data, Grid(), limit=1), settings(n=100), secret("s"))
+    made = plan_run(
+        LocalPool(ss.Smoother(MODEL, "0.25").smoothing), read_npz(data, Grid(), limit=1), settings(n=100), secret("s")
+    )
     odd = replace(made, promise=Promise({**made.promise.values, "independence": "[/x]"}))
     with open_store(tmp_path / "run.db", odd) as store:
         assert len(list(certify_into(store, odd))) == 1

@@ -34,8 +34,9 @@ from soundsmooth.lab.bench.networks import resnet110
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import run_of
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.verify import Given, verify
 from soundsmooth.verify.promised import model_checks
@@ -206,7 +207,7 @@ def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: a
     certify.sound(path, smoothing, images, chosen, certify.Clock(), wanted)
     terms = terms_at(path)
     assert terms is not None
-    again = run_of(certify.smoothing_of(asked, "0.25"), images, chosen, terms.secret)
+    again = plan_run(LocalPool(certify.smoothing_of(asked, "0.25")), images, chosen, terms.secret)
     assert again.promise.commitment == terms.promise.commitment
     with open_store(asked.out / "again.db", again) as store, Store.read(path) as stored:
         fresh = [(c.index, c.selection, c.estimation) for c in certify_into(store, again)]  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import GpuSampler, Purpose, law
 from soundsmooth.noise.sources import SharedNoise
-from soundsmooth.runs.engine import Smoothing, Worker
+from soundsmooth.smoothing.classifier import Smoothing
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 KEY = bytes(range(32))
@@ -30,7 +30,7 @@ def test_noise_from_files_is_the_noise_that_was_drawn(
     model: Any = None
     sampler = GpuSampler(a_law, Place(DEVICE), threads=1)
     work = Work("none", (1, 4, 4), 2, 20, 10, 10)
-    files = measure.NoiseFiles.write(tmp_path, Smoothing(a_law, (Worker(model, sampler),), 10, ""), work)
+    files = measure.NoiseFiles.write(tmp_path, Smoothing(a_law, (Replica(model, sampler),), 10, ""), work)
     assert len(list(tmp_path.iterdir())) == 3
     kept = SharedNoise(sampler, KEY)
     for purpose, first, copies in (

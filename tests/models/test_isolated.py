@@ -107,7 +107,7 @@ def test_the_certificates_are_those_of_the_same_process(workers: int) -> None:
     assert first.promise.values["flags"].startswith("isolated=yes ")
     assert first.isolated
     assert "run by a process without the key" in str(first)
-    for worker in there.smoothing.workers:
+    for worker in there.smoothing.replicas:
         worker.model.flags = partial(trusted_flags, worker.model)
     expected = [replace(each, seconds=0) for each in here.certify_all(images, **settings)]
     assert [replace(each, seconds=0) for each in there.certify_all(images, **settings)] == expected

@@ -15,8 +15,8 @@ from soundsmooth.noise import GpuSampler, Keystream, Purpose, Sampler, law
 from soundsmooth.noise.gpu import sampler_at
 from soundsmooth.noise.log_guide import CrowdedError
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import Smoothing
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"

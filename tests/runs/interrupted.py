@@ -18,9 +18,10 @@ import soundsmooth as ss
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database, StoreError
-from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_block
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import settings
 
@@ -40,10 +41,10 @@ def inputs(count: int = 8) -> Inputs:
     return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None if i == 2 else int(i % 8 > 3) for i in range(count)])
 
 
-def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness) -> Run:
+def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness) -> RunPlan:
     """22 or more blocks for each image."""
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
-    return run_of(smoothing, inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
+    return plan_run(LocalPool(smoothing), inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
 
 
 def without_time(certificate: ss.Certificate) -> ss.Certificate:
@@ -225,10 +226,10 @@ def _log_rows(log: Path) -> None:
     RowsAlone.hits = logged
 
 
-def measured_run() -> Run:
+def measured_run() -> RunPlan:
     """Three images, of which the last one is doubtful; 22 blocks for each, and rows in nearly all of them."""
     smooth = ss.Smoother(brightness, "0.5", batch_size=10, threads=1, independence="measured", again=60)
-    return run_of(smooth.smoothing, inputs(3), settings(n0=20, n=200), secret("kill", "ab" * 32))
+    return plan_run(LocalPool(smooth.smoothing), inputs(3), settings(n0=20, n=200), secret("kill", "ab" * 32))
 
 
 def _killed_after_commits(path: Path, commits: int) -> None:

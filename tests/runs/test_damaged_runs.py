@@ -13,8 +13,8 @@ from runs.damaged import Column, columns, damage, odd, rows, wrong
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database
-from soundsmooth.runs.engine import Run
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import SAID
 from soundsmooth.verify import verify
 from verify.issuer import issue, measured_run
@@ -24,7 +24,7 @@ COMMANDS = {"certify": True, "show": False, "jsonl": False, "csv": False}
 
 
 @cache
-def small_run() -> Run:
+def small_run() -> RunPlan:
     return measured_run()
 
 

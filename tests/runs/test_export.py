@@ -17,7 +17,7 @@ from soundsmooth import report
 from soundsmooth.runs import summary
 from soundsmooth.runs.export import COLUMNS, export
 from soundsmooth.runs.output import CERTIFY_HEADER, certificate_row
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.store import Store
 
 MILLION = Path(__file__).parents[2] / "experiments" / "runs" / "million.py"

@@ -30,7 +30,7 @@ def disturb(what: str, path: Path, noise: str, number: int) -> list[int]:
 @cache
 def undisturbed(noise: str) -> list:
     run = small_run(noise)
-    return [elsewhere(c) for c in issue(run.smoothing, run.inputs, run.settings, run.secret)]
+    return [elsewhere(c) for c in issue(run.pool.smoothing, run.inputs, run.settings, run.secret)]
 
 
 def elsewhere(certificate: Certificate) -> Certificate:
@@ -80,5 +80,5 @@ def test_processes_share_a_run_and_repeat_no_work(noise: str, tmp_path: Path) ->
     calls = disturb("together", tmp_path / "run.db", noise, 3)
     assert calls == [40 * (20 + 400) // 10]
     run = small_run(noise, scores=Counting(tmp_path / "calls"))
-    alone = [elsewhere(c) for c in issue(run.smoothing, run.inputs, run.settings, run.secret)]
+    alone = [elsewhere(c) for c in issue(run.pool.smoothing, run.inputs, run.settings, run.secret)]
     assert [elsewhere(certificate) for certificate in contents(tmp_path / "run.db")[0]] == alone

@@ -12,33 +12,33 @@ import pytest
 import crowds
 import soundsmooth as ss
 from issuing import issue
-from runs.test_crew import SECRET, FakeCrew, elsewhere, inputs, small
+from runs.test_pools import SECRET, FakePool, elsewhere, inputs, small
 from soundsmooth.certificate import Certificate
 from soundsmooth.models.alone import Alone
-from soundsmooth.recipe import SmootherRecipe
 from soundsmooth.runs.claims import Pace
-from soundsmooth.runs.crew import Muster
-from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.export import export
-from soundsmooth.runs.processes import Processes
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool, WorkerPool
+from soundsmooth.runs.process_pool import ProcessPool
 from soundsmooth.runs.store import Failure, Store, terms_at
+from soundsmooth.smoothing.recipe import SmootherRecipe
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 
 MEASURED = {"batch_size": 10, "threads": 1, "independence": "measured", "again": 80}
 
 
-def here(scores: object = crowds.brightness, noise: str = "fresh") -> Run:
-    return run_of(ss.Smoother(scores, "0.5", **MEASURED).smoothing, inputs(3), small(noise), SECRET)
+def here(scores: object = crowds.brightness, noise: str = "fresh") -> RunPlan:
+    return plan_run(LocalPool(ss.Smoother(scores, "0.5", **MEASURED).smoothing), inputs(3), small(noise), SECRET)
 
 
 def plain(certificate: Certificate) -> Certificate:
     return replace(certificate, seconds=0.0, environment={})
 
 
-def without_store(run: Run) -> list[Certificate]:
-    return [plain(each) for each in issue(run.smoothing, run.inputs, run.settings, run.secret)]
+def without_store(run: RunPlan) -> list[Certificate]:
+    return [plain(each) for each in issue(run.pool.smoothing, run.inputs, run.settings, run.secret)]
 
 
 def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:
@@ -83,10 +83,14 @@ def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
     assert stored(tmp_path / "run.db") == stored(tmp_path / "quiet.db") == stored(tmp_path / "cut.db")
 
 
-@pytest.mark.parametrize("crew", [FakeCrew(), FakeCrew(deaths=0.05), Processes(2)], ids=["fake", "deadly", "processes"])
-def test_other_processes_vote_on_rows_as_well(tmp_path: Path, crew: object) -> None:
-    muster = Muster.of(crew, SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED), inputs(3), small())
-    issued = elsewhere(tmp_path / "far.db", muster)
+FAR = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
+
+
+@pytest.mark.parametrize(
+    "pool", [FakePool(FAR), FakePool(FAR, deaths=0.05), ProcessPool(FAR, 2)], ids=["fake", "deadly", "processes"]
+)
+def test_other_processes_vote_on_rows_as_well(tmp_path: Path, pool: WorkerPool) -> None:
+    issued = elsewhere(tmp_path / "far.db", plan_run(pool, inputs(3), small(), SECRET))
     assert sorted((plain(each) for each in issued), key=lambda each: each.index) == without_store(here())
 
 
@@ -113,9 +117,8 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
         with pytest.raises(ValueError, match="cannot vote on one row alone"):
             list(certify_into(store, run))
         assert not store.copies_voted()
-    far = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
     with pytest.raises(ValueError, match="not with batchwise"):
-        Muster.of(FakeCrew(), far, inputs(3), small("batchwise"))
+        plan_run(FakePool(FAR), inputs(3), small("batchwise"), SECRET)
 
 
 def test_a_process_that_dies_over_a_row_is_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,10 @@ import pytest
 
 import soundsmooth as ss
 from runs.far_models import DiesOnce, Meeting
-from runs.test_crew import COUNT, SECRET, elsewhere, here, inputs, locally, recipe, rows, small
-from soundsmooth.runs import ray_engine
-from soundsmooth.runs.crew import Muster
-from soundsmooth.runs.ray_engine import Need, RayCrew
-from soundsmooth.runs.resume import certify_into, open_store
+from runs.test_pools import COUNT, elsewhere, here, locally, planned, recipe, rows
+from soundsmooth.runs import ray_pool
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.ray_pool import Need, RayPool
 
 ray: Any = pytest.importorskip("ray", reason="Ray is an extra: pip install 'soundsmooth[ray]'")
 TESTS = Path(__file__).parents[1]
@@ -39,10 +38,9 @@ def cluster() -> Iterator[Any]:
 
 
 def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
-    with RayCrew(Need(cpus=1), address=cluster.address) as crew:
-        assert crew.strength() == 2
-        muster = Muster.of(crew, recipe(DiesOnce(tmp_path, 60)), inputs(), small())
-        issued = elsewhere(tmp_path / "far.db", muster)
+    with RayPool(recipe(DiesOnce(tmp_path, 60)), Need(cpus=1), address=cluster.address) as pool:
+        assert pool.capacity() == 2
+        issued = elsewhere(tmp_path / "far.db", planned(pool))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     assert (tmp_path / "misbehaved").exists()
     assert {each.environment["engine"] for each in issued} == {f"ray {ray.__version__}"}
@@ -59,11 +57,10 @@ def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
             removed.append(store.progress().finished)
             cluster.remove_node(node, allow_graceful=False)
 
-    with RayCrew(Need(cpus=1), address=cluster.address) as crew:
-        muster = Muster.of(crew, recipe(Meeting(tmp_path, 2)), inputs(), small())
-        run = muster.run(SECRET)
-        with open_store(tmp_path / "far.db", run) as store:
-            issued = list(certify_into(store, run, remove_it, engine=muster.engine(run)))
+    with RayPool(recipe(Meeting(tmp_path, 2)), Need(cpus=1), address=cluster.address) as pool:
+        plan = planned(pool)
+        with open_store(tmp_path / "far.db", plan) as store:
+            issued = list(certify_into(store, plan, remove_it))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     cluster.add_node(**SMALL)  # for the tests that come after, whichever they are
     assert removed
@@ -76,7 +73,7 @@ def test_a_cluster_without_room(cluster: Any) -> None:
         pytest.raises(
             ValueError, match=r"no machine of the cluster has room for a worker, which takes 1 CPUs and 0\.5"
         ),
-        RayCrew(Need(1, 0.5), address=cluster.address),
+        RayPool(recipe(), Need(1, 0.5), address=cluster.address),
     ):
         pass
 
@@ -88,23 +85,23 @@ def test_a_cluster_that_cannot_be_reached() -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with (
             pytest.raises(ValueError, match=f"the Ray cluster at '{address}' cannot be reached"),
-            RayCrew(Need(), 1, address),
+            RayPool(recipe(), Need(), 1, address),
         ):
             pass
 
 
 def test_what_answers_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_engine, "ANSWER_SECONDS", 4.0)
+    monkeypatch.setattr(ray_pool, "ANSWER_SECONDS", 4.0)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         threading.Thread(target=lambda: [mute.accept() for _ in range(9)], daemon=True).start()
         address = f"127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(ValueError, match="is not a Ray cluster that works"), RayCrew(Need(), 1, address):
+        with pytest.raises(ValueError, match="is not a Ray cluster that works"), RayPool(recipe(), Need(), 1, address):
             pass
 
 
 @pytest.mark.parametrize("address", ["nowhere", "host:", ":6379"])
 def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(ValueError, match="a Ray address is HOST:PORT"), RayCrew(Need(), 1, address):
+    with pytest.raises(ValueError, match="a Ray address is HOST:PORT"), RayPool(recipe(), Need(), 1, address):
         pass
 
 

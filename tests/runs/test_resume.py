@@ -22,18 +22,20 @@ from soundsmooth.runs import voter
 from soundsmooth.runs.blocks import hits_of
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import Duty, Run, run_of
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.jobs import VotingJob
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Failure, Store
 from soundsmooth.settings import settings
 
 
-def undisturbed(run: Run) -> list[ss.Certificate]:
-    issued = issue(run.smoothing, run.inputs, run.settings, run.secret)
+def undisturbed(run: RunPlan) -> list[ss.Certificate]:
+    issued = issue(run.pool.smoothing, run.inputs, run.settings, run.secret)
     return [without_time(certificate) for certificate in issued]
 
 
-def finished(path: Path, run: Run, **options: object) -> list[ss.Certificate]:
+def finished(path: Path, run: RunPlan, **options: object) -> list[ss.Certificate]:
     """Work until the end; every certificate is issued in order and found again in the store."""
     with open_store(path, run, **options) as store:
         list(certify_into(store, run))
@@ -55,7 +57,7 @@ def test_certificates_are_those_of_a_run_without_a_store(noise: str, tmp_path: P
 @pytest.mark.parametrize(("n0", "n", "batch"), [(20, 95, 10), (7, 30, 50), (100, 101, 1)])
 def test_blocks_that_do_not_divide_the_sample(bound: str, n0: int, n: int, batch: int, tmp_path: Path) -> None:
     smoothing = ss.Smoother(brightness, "0.5", batch_size=batch, threads=1).smoothing
-    run = run_of(smoothing, inputs(3), settings(n0, n, bound=bound), secret("s"))
+    run = plan_run(LocalPool(smoothing), inputs(3), settings(n0, n, bound=bound), secret("s"))
     assert finished(tmp_path / "run.db", run) == undisturbed(run)
 
 
@@ -72,7 +74,7 @@ def test_the_bitmap_of_hits_is_what_was_voted(tmp_path: Path) -> None:
     """Every copy's vote for the selected class, from the noise itself; counts and certificate are their sums."""
     run = small_run(count=3)
     finished(tmp_path / "run.db", run)
-    worker = run.smoothing.workers[0]
+    worker = run.pool.smoothing.replicas[0]
     with Store.read(tmp_path / "run.db") as store:
         for place, certificate in store.placed_certificates():
             guess, hits = certificate.selection.top, []
@@ -83,7 +85,7 @@ def test_the_bitmap_of_hits_is_what_was_voted(tmp_path: Path) -> None:
                 hits.append(hits_of(stored.hits, stored.block.count))
                 assert hits[-1].sum() == stored.counts.classes[guess]
             x = run.inputs.levels[place]
-            values = run.noise(worker)(place).noisy(Purpose.ESTIMATION, x, 0, 400).values
+            values = run.job.noise(worker)(run.inputs.indices[place]).noisy(Purpose.ESTIMATION, x, 0, 400).values
             assert np.array_equal(np.concatenate(hits), brightness(values).argmax(axis=1) == guess)
             assert np.concatenate(hits).sum() == certificate.estimation.classes[guess]
 
@@ -111,7 +113,7 @@ class Faulty:
         return brightness(batch)
 
 
-def faulty_run(below: float, times: int = 10**9) -> tuple[Faulty, Run]:
+def faulty_run(below: float, times: int = 10**9) -> tuple[Faulty, RunPlan]:
     """The promise is that of a healthy model; what it is told is told afterwards."""
     model = Faulty()
     run = small_run(count=8, scores=model)
@@ -182,7 +184,7 @@ class Learner(torch.nn.Module):
 def test_votes_of_a_model_that_has_changed_are_never_stored(tmp_path: Path) -> None:
     """Otherwise a resumed run could count them: the model that is loaded then is the promised one again."""
     smoothing = ss.Smoother(Learner(), "0.5", batch_size=10, independence="assumed").smoothing
-    run = run_of(smoothing, inputs(3), settings(n0=20, n=400), secret("s"))
+    run = plan_run(LocalPool(smoothing), inputs(3), settings(n0=20, n=400), secret("s"))
     with open_store(tmp_path / "run.db", run) as store:
         with pytest.raises(ModelChangedError, match="the model changed"):
             list(certify_into(store, run))
@@ -219,10 +221,10 @@ def test_a_model_that_changes_when_it_is_asked_once_more_is_noticed(
     stored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One batch of selection, one of estimation, each voted on twice: the last call comes after the usual look."""
-    noise = Duty.noise
-    monkeypatch.setattr(Duty, "noise", lambda *given: lambda index: Doubtful(noise(*given)(index)))
+    noise = VotingJob.noise
+    monkeypatch.setattr(VotingJob, "noise", lambda *given: lambda index: Doubtful(noise(*given)(index)))
     smoothing = ss.Smoother(LateLearner(), "0.5", batch_size=20, independence="assumed").smoothing
-    run = run_of(smoothing, inputs(1), settings(n0=20, n=20), secret("s"))
+    run = plan_run(LocalPool(smoothing), inputs(1), settings(n0=20, n=20), secret("s"))
     with pytest.raises(ModelChangedError, match="the model changed"):
         finished(tmp_path / "run.db", run) if stored else undisturbed(run)
 
@@ -240,7 +242,7 @@ def test_the_number_of_classes_may_not_change_between_blocks(tmp_path: Path) -> 
 
 def test_several_workers_give_the_same(tmp_path: Path) -> None:
     smoothing = ss.Smoother(embedded.MODELS[Fraction(1, 4)], "0.25", threads=1, workers=3).smoothing
-    run = run_of(smoothing, read_npz(embedded.IMAGES, IMAGES, limit=7), settings(n=600), secret("s"))
+    run = plan_run(LocalPool(smoothing), read_npz(embedded.IMAGES, IMAGES, limit=7), settings(n=600), secret("s"))
     assert finished(tmp_path / "run.db", run) == undisturbed(run)
 
 
@@ -266,12 +268,12 @@ class Broken:
         return self._model.vote(values)
 
 
-def threaded(fails: Callable[[np.ndarray], bool]) -> Run:
+def threaded(fails: Callable[[np.ndarray], bool]) -> RunPlan:
     from soundsmooth.noise import law
-    from soundsmooth.runs.engine import Smoothing
+    from soundsmooth.smoothing.classifier import Smoothing
 
     smoothing = Smoothing.of(Broken(fails), law("0.5"), 10, 1, 3)
-    return run_of(smoothing, inputs(8), settings(n0=20, n=400), secret("kill", "ab" * 32))
+    return plan_run(LocalPool(smoothing), inputs(8), settings(n0=20, n=400), secret("kill", "ab" * 32))
 
 
 def test_failures_in_threads_are_recorded_like_others(tmp_path: Path) -> None:
@@ -290,7 +292,7 @@ def test_an_error_that_ends_the_run_ends_the_threads(tmp_path: Path, monkeypatch
     def changed(*_: object) -> None:
         raise ModelChangedError("the model changed while it was certified")
 
-    monkeypatch.setattr(Duty, "check_model", changed)
+    monkeypatch.setattr(VotingJob, "check_model", changed)
     with open_store(tmp_path / "run.db", run) as store:
         with pytest.raises(ModelChangedError):
             list(certify_into(store, run))
@@ -302,7 +304,7 @@ def test_an_error_that_ends_the_run_ends_the_threads(tmp_path: Path, monkeypatch
 def test_a_run_left_in_the_middle_continues(noise: str, tmp_path: Path) -> None:
     """As Ctrl-C leaves it: in threads, ahead of the votes, or batch by batch."""
     for run in (small_run(noise, 8), dataclasses.replace(threaded(lambda values: False))):
-        path = tmp_path / f"{len(run.smoothing.workers)}.db"
+        path = tmp_path / f"{len(run.pool.smoothing.replicas)}.db"
         with open_store(path, run) as store:
             work = certify_into(store, run)
             next(work)
@@ -325,9 +327,9 @@ def test_a_model_that_reads_other_weights_today_is_refused(
     def model(batch: np.ndarray) -> np.ndarray:
         return brightness(batch) * np.load(weights)
 
-    def run() -> Run:
+    def run() -> RunPlan:
         smoothing = ss.Smoother(model, "0.5", batch_size=10, threads=1, independence=independence).smoothing
-        return run_of(smoothing, inputs(4), settings(n0=20, n=200, noise=noise), secret("a"))
+        return plan_run(LocalPool(smoothing), inputs(4), settings(n0=20, n=200, noise=noise), secret("a"))
 
     np.save(weights, 1.0)
     began = run()
@@ -361,11 +363,11 @@ def test_the_model_is_compared_on_several_images_that_are_begun(tmp_path: Path) 
         scores = brightness(batch)
         return np.where(scores[:, :1] > -0.2, scores * np.load(weights), scores)  # bright rows vote as before
 
-    def run() -> Run:
+    def run() -> RunPlan:
         smoothing = ss.Smoother(model, "0.05", batch_size=10, threads=1, independence="checked").smoothing
         levels = [np.full((2, 2), 60, np.int16)] * 5 + [np.full((2, 2), 250, np.int16)]
         images = Inputs(tuple(range(6)), tuple(levels), (0,) * 6)
-        return run_of(smoothing, images, settings(n0=20, n=400, noise="batchwise"), secret("a"))
+        return plan_run(LocalPool(smoothing), images, settings(n0=20, n=400, noise="batchwise"), secret("a"))
 
     np.save(weights, 1.0)
     began = run()
@@ -460,5 +462,5 @@ def test_what_failed_here_and_was_opened_again_elsewhere_is_tried_again(tmp_path
 def test_numbers_of_images_name_the_noise_not_their_places(tmp_path: Path) -> None:
     run = small_run(count=4)
     alone = Inputs(run.inputs.indices[2:3], run.inputs.levels[2:3], run.inputs.labels[2:3])
-    other = run_of(run.smoothing, alone, run.settings, run.secret)
+    other = plan_run(LocalPool(run.pool.smoothing), alone, run.settings, run.secret)
     assert finished(tmp_path / "run.db", other)[0].index == run.inputs.indices[2]

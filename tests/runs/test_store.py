@@ -21,13 +21,14 @@ from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs import claims, database
-from soundsmooth.runs.blocks import BlockVotes, Casting, VoteBlock, block_size, hits_of, vote_blocks
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
-from soundsmooth.runs.engine import Run, run_of
-from soundsmooth.runs.resume import certify_into, open_store, terms_of
+from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.voting import Casting, CopyVotes, VoteBlock, block_size, hits_of, vote_blocks
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)
 
@@ -76,7 +77,7 @@ def test_blocks_cover_each_sample_once_and_in_order(n0: int, n: int, size: int) 
 
 def test_a_bitmap_holds_the_hits() -> None:
     labels = np.array([1, 0, -1, 1, 2, 1, 1, 0, 1, 0, 1])
-    votes = BlockVotes(labels, 3)
+    votes = CopyVotes(labels, 3)
     assert votes.counts == Counts((3, 6, 1), 1)
     packed = votes.hits(1)
     assert np.array_equal(hits_of(packed, 11), labels == 1)
@@ -143,7 +144,7 @@ def test_a_block_with_more_votes_than_copies_gives_no_certificate(tmp_path: Path
     run = small_run(count=1)
     with open_store(tmp_path / "run.db", run) as store:
         damaged = store.all_blocks[-1]
-        store.add_block(0, damaged, Counts((820, 0, 0), 0), BlockVotes(np.zeros(20, np.int64), 3).hits(0), 0.1, {})
+        store.add_block(0, damaged, Counts((820, 0, 0), 0), CopyVotes(np.zeros(20, np.int64), 3).hits(0), 0.1, {})
         with pytest.raises(ValueError, match="is damaged: the votes of a block are not as many as its copies"):
             list(certify_into(store, run))
         assert not list(store.certificates())
@@ -187,8 +188,7 @@ def test_the_wait_for_a_locked_file_ends(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:
-    run = run_of(
-        ss.Smoother(brightness, "0.5").smoothing,
+    run = plan_run(LocalPool(ss.Smoother(brightness, "0.5").smoothing),
         Inputs((1 << 63,), (np.zeros((2, 2), np.int16),), (0,)),
         settings(n=100),
         secret("s"),
@@ -200,11 +200,11 @@ def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:
 # Terms
 
 
-def other_run(**changed: object) -> Run:
+def other_run(**changed: object) -> RunPlan:
     chosen = {"n0": 20, "n": 400} | {name: changed.pop(name) for name in ("n0", "n", "alpha") if name in changed}
     hidden = changed.pop("hidden", secret("kill", "ab" * 32))
     smoothing = ss.Smoother(changed.pop("scores", brightness), changed.pop("sigma", "0.5"), batch_size=10, threads=1)
-    return run_of(smoothing.smoothing, changed.pop("inputs", inputs(4)), settings(**chosen), hidden)
+    return plan_run(LocalPool(smoothing.smoothing), changed.pop("inputs", inputs(4)), settings(**chosen), hidden)
 
 
 def in_another_order() -> Inputs:

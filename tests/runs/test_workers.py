@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,17 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from issuing import issue
+from soundsmooth.certify import ModelChangedError
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import law
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.engine import Smoothing
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
+from soundsmooth.runs.run import certify_inputs
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
 
 IMAGES = np.arange(9, dtype=np.uint8)[:, None, None, None] * np.full((1, 2, 3), 28, np.uint8)
 INDICES = tuple(range(5, 5 + 3 * len(IMAGES), 3))
@@ -47,10 +52,10 @@ def smoothing(module: torch.nn.Module, sigma: str = "1/4", workers: int = 1) -> 
     return ss.Smoother(module, sigma, workers=workers, batch_size=50, threads=1, independence="assumed").smoothing
 
 
-def run(smooth: Smoothing, noise: str = "fresh", n: int = 120) -> Iterator[ss.Certificate]:
+def run(smooth: Smoothing, noise: str = "fresh", n: int = 120) -> ss.Run:
     levels = tuple(image.astype(np.int16) for image in IMAGES)
     inputs = Inputs(INDICES, levels, [None] * len(IMAGES))
-    return issue(smooth, inputs, settings(n0=20, n=n, noise=noise), secret("workers"))
+    return certify_inputs(smooth, inputs, settings(n0=20, n=n, noise=noise), secret("workers"))
 
 
 def essence(certificate: ss.Certificate) -> dict[str, Any]:
@@ -99,24 +104,18 @@ def test_the_order_is_that_of_the_inputs_even_if_a_worker_is_overtaken() -> None
     assert len(Gate.threads) == 2
 
 
-def collect(certificates: Iterator[ss.Certificate]) -> tuple[list[int], Exception | None]:
-    """The places of what was yielded, and the error that came after."""
-    found = []
-    try:
-        for each in certificates:
-            found.append(INDICES.index(each.index))
-    except Exception as error:
-        return found, error
-    return found, None
+def outcome(found: ss.Run) -> tuple[list[int], list[int], set[str]]:
+    """The places of the certificates, those of the failures, and the errors."""
+    failed = found.failures
+    places = [INDICES.index(each.index) for each in found]
+    return places, [INDICES.index(each.index) for each in failed], {each.error.rpartition(": ")[2] for each in failed}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_was_finished_comes_before_the_error(workers: int) -> None:
-    """Images 0 to 5 are certified, number 6 makes the model raise: no vote is dropped and nothing is tried again."""
-    found, error = collect(run(smoothing(Failing(), "1/1000", workers)))
-    assert found == list(range(6))
-    assert isinstance(error, ValueError)
-    assert "too bright" in str(error)
+def test_what_fails_takes_no_other_image_with_it(workers: int) -> None:
+    """Images 0 to 5 are certified; the others make the model raise, and are wrong answers."""
+    found = outcome(run(smoothing(Failing(), "1/1000", workers)))
+    assert found == (list(range(6)), [6, 7, 8], {"too bright"})
 
 
 class FailsLate(Brightness):
@@ -133,33 +132,33 @@ class FailsLate(Brightness):
         return super().forward(x)
 
 
-def test_what_was_finished_out_of_order_comes_before_the_error() -> None:
-    """Images 4 and 5 wait for number 3, which never comes: they are yielded nevertheless, and each once."""
+def test_what_was_finished_out_of_order_is_in_order() -> None:
+    """Image 3 fails when later ones are finished: they are all there, and each once."""
     FailsLate.passed.clear()
-    found, error = collect(run(smoothing(FailsLate(), "1/1000", workers=2)))
-    assert found[:5] == [0, 1, 2, 4, 5]
-    assert found == sorted(set(found) - {3})
-    assert "too late" in str(error)
+    found = outcome(run(smoothing(FailsLate(), "1/1000", workers=2)))
+    assert found == ([0, 1, 2, 4, 5, 6, 7, 8], [3], {"too late"})
 
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
 def test_closing_early_stops_the_threads(taken: int) -> None:
     """No thread is left, and the inputs that nobody asked for are not all certified."""
-    before, seen = set(threading.enumerate()), []
-    smooth = smoothing(Brightness(), workers=3)
+    before = set(threading.enumerate())
     levels = tuple(IMAGES[i % 9].astype(np.int16) for i in range(3000))
     inputs = Inputs(tuple(range(3000)), levels, [None] * 3000)
-    certificates = issue(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append)
-    for _ in range(taken):
-        next(certificates)
-    certificates.close()
-    assert set(threading.enumerate()) <= before
-    assert sum(seen) < 3000 * 120
+    plan = plan_run(LocalPool(smoothing(Brightness(), workers=3)), inputs, settings(n0=20, n=100), secret("s"))
+    with open_store(None, plan) as store:
+        certificates = certify_into(store, plan)
+        for _ in range(taken):
+            next(certificates)
+        certificates.close()
+        assert set(threading.enumerate()) <= before
+        assert store.copies_voted() < 3000 * 120
 
 
 def test_an_error_stops_the_other_workers() -> None:
     before = set(threading.enumerate())
-    collect(run(smoothing(Failing(), "1/1000", workers=3)))
+    with pytest.raises(ModelChangedError):
+        run(smoothing(Learner(), workers=3))
     assert set(threading.enumerate()) <= before
 
 
@@ -203,22 +202,33 @@ def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch, noise: s
     assert [essence(each) for each in run(ahead(Brightness(), monkeypatch, "1/4", workers), noise)] == alone
 
 
+class Counting(Brightness):
+    """Counts the copies that it has seen."""
+
+    seen = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        Counting.seen += len(x)
+        return super().forward(x)
+
+
 def test_the_next_input_is_begun_before_the_last_one_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model has voted on two inputs when the first certificate comes; without a place, on one."""
-    for smooth, begun in ((smoothing(Brightness()), 1), (ahead(Brightness(), monkeypatch, "1/4"), 2)):
-        seen: list[int] = []
+    """The model has seen more than one input's copies when the first certificate comes; without a place, one's."""
+    for smooth, more in ((smoothing(Counting()), False), (ahead(Counting(), monkeypatch, "1/4"), True)):
         levels = tuple(image.astype(np.int16) for image in IMAGES)
         inputs = Inputs(INDICES, levels, [None] * len(IMAGES))
-        next(issue(smooth, inputs, settings(n0=20, n=100), secret("s"), seen.append))
-        assert sum(seen) == begun * 120
+        plan = plan_run(LocalPool(smooth), inputs, settings(n0=20, n=100), secret("s"))
+        Counting.seen = 0
+        with open_store(None, plan) as store, closing(certify_into(store, plan)) as certificates:
+            next(certificates)
+        assert (Counting.seen > 120) == more
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_looking_ahead_loses_nothing_to_an_error(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    """Number 6 raises while number 5 is still being counted: number 5 is yielded, then the error is raised."""
-    found, error = collect(run(ahead(Failing(), monkeypatch, "1/1000", workers)))
-    assert found == list(range(6))
-    assert "too bright" in str(error)
+    """Number 6 raises while number 5 is still being counted: number 5 is certified."""
+    found = outcome(run(ahead(Failing(), monkeypatch, "1/1000", workers)))
+    assert found == (list(range(6)), [6, 7, 8], {"too bright"})
 
 
 class Learner(Brightness):
@@ -233,6 +243,5 @@ class Learner(Brightness):
 def test_a_worker_whose_model_changes_is_noticed(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     """Each worker has a model of its own, and each is compared with the promise; with look-ahead too."""
     for smooth in (smoothing(Learner(), workers=workers), ahead(Learner(), monkeypatch, "1/4", workers)):
-        found, error = collect(run(smooth))
-        assert found == []
-        assert "the model changed while it was certified" in str(error)
+        with pytest.raises(ModelChangedError, match="the model changed while it was certified"):
+            run(smooth)

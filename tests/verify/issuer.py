@@ -16,11 +16,13 @@ import soundsmooth as ss
 from soundsmooth.certify import Counts, verdict
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Inputs, Promise, secret
-from soundsmooth.runs.blocks import BlockVotes
-from soundsmooth.runs.engine import Run, Smoothing, run_of
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store, _counts, _votes
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verify import Given, Verification
 from soundsmooth.verify.promised import promised_smoothing
 
@@ -45,25 +47,27 @@ def small_run(
     bound: str = "clopper-pearson",
     n: int = 400,
     scores: object = brightness,
-) -> Run:
+) -> RunPlan:
     """20 blocks of estimation and one or two of selection for each image."""
     whole = data(max(numbers) + 1)
     inputs = Inputs(tuple(numbers), [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers])
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
-    return run_of(smoothing, inputs, settings(n0=20, n=n, noise=noise, bound=bound), secret("issuer 1", NONCE))
+    return plan_run(
+        LocalPool(smoothing), inputs, settings(n0=20, n=n, noise=noise, bound=bound), secret("issuer 1", NONCE)
+    )
 
 
 def measured_run(
     numbers: Collection[int] = (0, 3, 7), scores: object = crowds.brightness, again: int = 60, noise: str = "fresh"
-) -> Run:
+) -> RunPlan:
     """As `small_run`, with rows voted again, alone: images 0 and 7 are clear, image 3 is doubtful."""
     whole = data(max(numbers) + 1)
     inputs = Inputs(tuple(numbers), [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers])
     smooth = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="measured", again=again)
-    return run_of(smooth.smoothing, inputs, settings(n0=20, n=400, noise=noise), secret("issuer 1", NONCE))
+    return plan_run(LocalPool(smooth.smoothing), inputs, settings(n0=20, n=400, noise=noise), secret("issuer 1", NONCE))
 
 
-def issue(path: Path, run: Run, only: int | None = None, votes: bool = True) -> Path:
+def issue(path: Path, run: RunPlan, only: int | None = None, votes: bool = True) -> Path:
     """Certify into a file; with `only`, stop after so many images."""
     with open_store(path, run, votes) as store:
         issued = certify_into(store, run)
@@ -122,7 +126,7 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
         chosen, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
         kept = store.terms.votes
     guess = old.selection.top if label is None else label
-    all_for = BlockVotes(np.full(rows[0][1], guess), CLASSES)
+    all_for = CopyVotes(np.full(rows[0][1], guess), CLASSES)
     totals = [0] * CLASSES
     with closing(sqlite3.connect(path)) as db, db:
         for number, (first, count, votes) in enumerate(sorted(rows)):

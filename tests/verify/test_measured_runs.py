@@ -17,8 +17,8 @@ from soundsmooth.audit import Block, Lost, Terms, Votes, from_replayed, struck_o
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
 from soundsmooth.certify import Measurement, verdict
 from soundsmooth.runs.blocks import packed_bits
-from soundsmooth.runs.engine import Run
 from soundsmooth.runs.measured import drawn_rows, rows_by_block
+from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import Noted, Verification, verify
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
@@ -144,14 +144,14 @@ def test_a_measurement_that_was_not_promised_is_found(tmp_path: Path) -> None:
 # --- forgeries ------------------------------------------------------------------------------------------------------
 
 
-def forge_rows(path: Path, place: int, run: Run) -> int:
+def forge_rows(path: Path, place: int, run: RunPlan) -> int:
     """A consistent forgery: no row is lost, and label, bounds and radius follow. Returns how many rows were."""
     with Store.read(path) as store:
         old = next(certificate for at, certificate in store.placed_certificates() if at == place)
         drawn = drawn_rows(store.terms.secret, store.terms.promise, old.index)
         hits = rows_by_block(drawn, [(each.block, each.hits) for each in store.blocks(place)])
     measured = Measurement(old.measured.rows, 0)
-    found = verdict(old.selection, old.estimation, run.smoothing.law.sigma, run.settings, measured)
+    found = verdict(old.selection, old.estimation, run.pool.smoothing.law.sigma, run.settings, measured)
     new = dataclasses.replace(old, measured=measured, **dataclasses.asdict(found))
     with closing(sqlite3.connect(path)) as db, db:
         for block, rows in hits.items():

@@ -28,7 +28,7 @@ from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.database import Database, StoreError
-from soundsmooth.runs.resume import certify_into, open_store
+from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.verify import verify
 from verify.issuer import brightness, issue, small_run

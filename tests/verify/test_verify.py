@@ -22,8 +22,9 @@ from soundsmooth.certificate import checksum
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.engine import run_of
-from soundsmooth.runs.resume import certify_into, terms_of
+from soundsmooth.runs.pipeline import certify_into, terms_of
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 from soundsmooth.verify import Given, Noted, Verification, verify
@@ -140,7 +141,7 @@ def test_an_unusable_promise_is_not_refuted_but_could_not_be_checked(tmp_path: P
     """Exit code 2, and one line."""
     model, images = embedded.MODELS[Fraction(1, 4)], embedded.IMAGES
     smoothing = ss.Smoother(model, "0.25", threads=1).smoothing
-    made = run_of(smoothing, read_npz(images, Grid(), limit=1), settings(n=100), secret("issuer 1"))
+    made = plan_run(LocalPool(smoothing), read_npz(images, Grid(), limit=1), settings(n=100), secret("issuer 1"))
     flags = made.promise.values["flags"].replace("threads=1", "threads=100000")
     odd = replace(made, promise=Promise({**made.promise.values, "flags": flags}))
     path = issue(tmp_path / "run.db", odd)
@@ -156,7 +157,7 @@ def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
     assert usual.passed
     assert "values in [0, 1]: 256 levels, 1/255 apart" in usual.text
     smoothing = ss.Smoother(brightness, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
-    made = run_of(smoothing, data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
+    made = plan_run(LocalPool(smoothing), data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
     with Store.begin(tmp_path / "run.db", terms_of(made), made.inputs) as store:
         certificates = list(certify_into(store, made))
     result = verify(tmp_path / "run.db")
@@ -219,7 +220,7 @@ def first_rows_only(batch: np.ndarray) -> np.ndarray:
 def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: bool, tmp_path: Path) -> None:
     """It is not promised: with blocks of three copies this model would be certified for class 0, and fully verified."""
     smoothing = ss.Smoother(first_rows_only, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
-    made = run_of(smoothing, data(1), settings(n0=20, n=400), secret("issuer 1", NONCE))
+    made = plan_run(LocalPool(smoothing), data(1), settings(n0=20, n=400), secret("issuer 1", NONCE))
     with Store.begin(tmp_path / "run.db", terms_of(made)._replace(block=block), made.inputs) as store:
         (certificate,) = certify_into(store, made)
     assert (certificate.label == 1) == promised  # type: ignore[union-attr]

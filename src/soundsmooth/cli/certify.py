@@ -1,37 +1,31 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import typer
+from rich import get_console
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from ..certificate import Certificate, truncated
 from ..core.independence import Independence
-from ..models.protocol import named
 from ..noise import Law
+from ..progress import progress_bar
 from ..promise import Inputs, Promise, Secret, is_digest, secret
-from ..report import (
-    average_certified_radius,
-    certified_accuracy,
-    decimal_above,
-    decimal_below,
-    largest_radius,
-    radii_that_occur,
-)
+from ..report import decimal_above, decimal_below, largest_radius
 from ..runs.database import is_run
-from ..runs.engine import Smoothing, certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
+from ..runs.plan import RunPlan, plan_run
+from ..runs.run import begun_terms, finish_run, run_secret, start_run
+from ..runs.store import Failure, Store
 from ..settings import Settings, settings
-from ..smoother import Smoother
-from .elsewhere import muster, votes_elsewhere
+from .elsewhere import pool_and_images, votes_elsewhere
 from .options import Choices
 from .plain import line, say
-from .shared import inputs, is_demo, progress_bar, smoother
+from .shared import is_demo
 
 DEMO_COPIES = 10_000
 ALL_IMAGES = 1000
@@ -39,63 +33,85 @@ ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 
 
 def run_certify(choices: Choices) -> None:
-    """Certify, show, write."""
-    if is_run(choices.path("out")):
-        from .runs import certify_into_run
-
-        return certify_into_run(choices)
-    if votes_elsewhere(choices):
+    """Begin a run or continue it, in a file or in memory; it ends when every image has a certificate or has failed."""
+    out = choices.path("out")
+    kept = out if is_run(out) else None
+    if kept is None and votes_elsewhere(choices):
         raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
-    chosen, noted = chosen_settings(choices), noted_commitment(choices)
-    hidden = secret(choices.get("seed"), choices.get("nonce"))
-    with Output(choices.path("out"), CERTIFY_HEADER, (*SUFFIXES, ".db")) as output:
-        smooth = smoother(choices)
-        images = inputs(choices, smooth.smoothing.law.grid)
-        check_commitment(
-            noted,
-            lambda: _promised(smooth.smoothing, images, chosen, hidden),
+    chosen, begun = chosen_settings(choices), begun_terms(kept)
+    hidden = run_secret(begun, choices.get("seed"), choices.get("nonce"))  # wrong ones before the model is loaded
+    noted = noted_commitment(choices, seeded=begun is not None)
+    output = Output(None if kept else out, CERTIFY_HEADER, (*SUFFIXES, ".db"))
+    with output, pool_and_images(choices, begun) as (pool, images):
+        plan, store = start_run(
+            pool,
+            images,
+            chosen,
+            hidden,
+            kept,
+            votes=not choices.get("no_votes", False),
+            allow_mixed=bool(choices.get("allow_mixed")),
+            commitment=noted,
+            may_take_over=begun is None and choices.get("seed") is None,
         )
-        bar = progress_bar()
-        task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
-        records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
-        with bar:  # from here on something is shown
-            identity = smooth.smoothing.identity(images.shape, smooth.smoothing.batch_for(images.shape, chosen.n))
-            show_head(bar.console, smooth.smoothing.law, images, chosen, identity.independence)
-            done = _certify(records, len(images.levels), output, bar)
-    _show_summary(bar.console, done, smooth, chosen)
-    if choices.path("out"):
-        bar.console.print()
-        say(bar.console, f"written to {choices.path('out')}")
-    if is_demo(choices) and len(done) < ALL_IMAGES:
-        _show_next(bar.console, done, chosen)
+        with store:
+            _finish(plan, store, output)
+            _show_end(choices, store, output)
 
 
-def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Progress) -> list[Certificate]:
-    """Certify all images, with a row and a record for each as soon as it is finished."""
-    done: list[Certificate] = []
-    try:
-        for record in records:
+def _finish(plan: RunPlan, store: Store, output: Output) -> None:
+    """Certify, with a row on the screen and a record in the file for each image as soon as it is finished."""
+    from .runs import show_failure
+
+    bar = progress_bar()
+    task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
+
+    def show(record: Certificate | Failure) -> None:
+        if isinstance(record, Failure):
+            show_failure(bar.console, record)
+        else:
             output.certificate(record)
             show_row(bar.console, record)
-            done.append(record)
-    except KeyboardInterrupt:
-        bar.stop()
-        left = "; this cannot be continued, a run with --out run.db can" if output.path else ""
-        say(bar.console, f"stopped: {_so_far(done, count, output)}{left}")
-        raise typer.Exit(130) from None
-    except (ValueError, ArithmeticError, MemoryError, OSError):  # main says them in one line as they are
-        raise
-    except Exception as error:  # the model's: it is somebody else's code
-        raise ValueError(
-            f"the model failed: {named(error)}; {_so_far(done, count, output)}. "
-            "With --out run.db such an image fails alone, and the others go on"
-        ) from error
-    return done
+
+    with bar:
+        show_head(bar.console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
+        _show_before(bar.console, store)
+        bar.advance(task, store.copies_voted())
+        try:
+            finish_run(plan, store, show, partial(bar.advance, task))
+        except KeyboardInterrupt:
+            bar.stop()
+            say(bar.console, f"stopped: {_so_far(store, output)}")
+            raise typer.Exit(130) from None
 
 
-def _so_far(done: list[Certificate], count: int, output: Output) -> str:
-    where = f", written to {output.path}" if output.path and done else ""
-    return f"{len(done)} of {count} images are certified{where}"
+def _so_far(store: Store, output: Output) -> str:
+    done = store.progress()
+    count = f"{done.finished} of {done.images} images are finished"
+    if store.path is not None:
+        return f"{count}; the same command continues"
+    where = f", written to {output.path}" if output.path and done.finished else ""
+    return f"{count}{where}; this cannot be continued, a run with --out run.db can"
+
+
+def _show_before(console: Console, store: Store) -> None:
+    before = store.progress()
+    if before.finished or store.copies_voted():
+        say(console, f"continued: {before.finished} of {before.images} images are finished")
+
+
+def _show_end(choices: Choices, store: Store, output: Output) -> None:
+    from .runs import SOME_FAILED, show_summary
+
+    console, done = get_console(), store.progress()
+    show_summary(console, store)
+    if store.path is not None or output.path is not None:
+        console.print()
+        say(console, f"kept in {store.path}" if store.path is not None else f"written to {output.path}")
+    if is_demo(choices) and done.finished and done.images < ALL_IMAGES and store.path is None:
+        _show_next(console, list(store.certificates()), store.terms.settings)
+    if done.failed:
+        raise typer.Exit(SOME_FAILED)
 
 
 def noted_commitment(choices: Choices, seeded: bool = False) -> str | None:
@@ -109,18 +125,6 @@ def noted_commitment(choices: Choices, seeded: bool = False) -> str | None:
     if not is_digest(noted):
         raise ValueError(f"the commitment must be 64 hexadecimal digits, not {expected!r}")
     return noted
-
-
-def check_commitment(noted: str | None, made: Callable[[], Promise]) -> None:
-    """Refuse to toss a coin under another promise than the one that was committed to."""
-    if noted is None:
-        return
-    promise = made()
-    if promise.commitment != noted:
-        raise ValueError(
-            f"the promise is not the one committed to: its commitment is {promise.commitment}; compare "
-            "`soundsmooth commit` with the promise that was sent"
-        )
 
 
 def print_promise(choices: Choices, out: Path | None = None) -> None:
@@ -143,17 +147,8 @@ def print_promise(choices: Choices, out: Path | None = None) -> None:
 
 
 def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
-    if votes_elsewhere(choices):
-        with muster(choices, chosen, None) as (crowd, mixed):
-            return crowd.run(hidden, mixed).promise
-    smoothing = smoother(choices).smoothing
-    images = inputs(choices, smoothing.law.grid)
-    return _promised(smoothing, images, chosen, hidden)
-
-
-def _promised(smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Promise:
-    identity = smoothing.identity(images.shape, smoothing.batch_for(images.shape, chosen.n))
-    return promise_of(smoothing, identity, images, chosen, hidden)
+    with pool_and_images(choices, None) as (pool, images):
+        return plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed"))).promise
 
 
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
@@ -222,20 +217,6 @@ def _judgement(record: Certificate) -> tuple[str, str]:
     if record.label is None:
         return "no", "yellow"
     return ("yes", "green") if record.correct else ("no", "red")
-
-
-def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, chosen: Settings) -> None:
-    law = smooth.smoothing.law
-    if all(record.truth is not None for record in done):
-        table = Table(title="certified accuracy", title_justify="left")
-        table.add_column("radius >")
-        table.add_column("share of images")
-        for radius in radii_that_occur(law.sigma, chosen):
-            table.add_row(decimal_below(radius, 2), decimal_below(certified_accuracy(done, radius)))
-        console.print()
-        console.print(table)
-        console.print(f"average certified radius {decimal_below(average_certified_radius(done))}", highlight=False)
-    show_claim(console, done[0], chosen.alpha, len(done))
 
 
 def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:

@@ -1,23 +1,16 @@
 """`--engine processes` and `--engine ray`: the workers are other processes, here or on a cluster."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
 
 from ..limits import seconds
-from ..machine import cores, gpus
-from ..settings import Settings
+from ..promise import Inputs
+from ..runs.engines import ENGINES, remote_pool
+from ..runs.pools import WorkerPool
+from ..runs.store import Terms
 from .options import Choices
-from .shared import inputs, recipe
+from .shared import inputs, recipe, smoother
 
-if TYPE_CHECKING:
-    from ..recipe import SmootherRecipe
-    from ..runs.crew import Muster
-    from ..runs.processes import Processes
-    from ..runs.ray_engine import RayCrew
-    from ..runs.store import Terms
-
-ENGINES = ("local", "processes", "ray")
 ONLY_RAY = ("address", "cpus_per_worker", "gpus_per_worker", "allow_mixed")
 
 
@@ -41,29 +34,15 @@ def votes_elsewhere(choices: Choices) -> bool:
 
 
 @contextmanager
-def muster(choices: Choices, chosen: Settings, begun: "Terms | None") -> "Iterator[tuple[Muster, bool]]":
-    """The crew, whose first worker has built the model; and whether workers of several kinds may take part."""
-    from ..runs.crew import Muster
-
-    how = recipe(choices)
-    if begun is not None and choices.get("batch_size") is None:  # as it was found to fit when the run began
-        how = how.with_batch(int(begun.promise.values["batch"]))
+def pool_and_images(choices: Choices, begun: Terms | None) -> Iterator[tuple[WorkerPool, Inputs]]:
+    """Who votes, and on what. Elsewhere the first worker loads the model, and not this process."""
+    name = engine_name(choices)
+    if name == "local":
+        smooth = smoother(choices)
+        yield smooth.pool("local", begun), inputs(choices, smooth.smoothing.law.grid)
+        return
+    how = recipe(choices).with_batch(begun and begun.batch)
     images = inputs(choices, how.grid)
-    with _crew(choices, how) as crew:
-        yield Muster.of(crew, how, images, chosen, choices.get("timeout")), bool(choices.get("allow_mixed"))
-
-
-def _crew(choices: Choices, how: "SmootherRecipe") -> "AbstractContextManager[Processes | RayCrew]":
-    workers: int | None = choices.get("workers")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, not {workers}")
-    if engine_name(choices) == "processes":
-        from ..runs.processes import Processes
-
-        there = gpus() if how.on_gpu else 0
-        return Processes(workers or there or max(1, cores() // how.threads), there)
-    from ..runs.ray_engine import Need, RayCrew
-
-    cpus = choices.get("cpus_per_worker", 1 if how.on_gpu else how.threads)
-    need = Need(float(cpus), float(choices.get("gpus_per_worker", 1 if how.on_gpu else 0)))
-    return RayCrew(need, workers, choices.get("address"))
+    options = choices.only_given("workers", "timeout", "address", "cpus_per_worker", "gpus_per_worker")
+    with remote_pool(name, how, **options) as pool:
+        yield pool, images

@@ -1,122 +1,24 @@
-"""`soundsmooth certify --out run.db`, and `soundsmooth runs`: runs that can be interrupted, looked at and exported."""
+"""`soundsmooth runs`: runs that certify keeps in a file are looked at and exported."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress as Bar
 from rich.table import Table
 
-from ..certificate import Certificate
-from ..promise import Inputs, Secret, secret
 from ..report import decimal_below, radii_that_occur
-from ..runs.engine import Run, Smoothing, run_of
 from ..runs.export import export
-from ..runs.resume import Engine, certify_into, open_store
-from ..runs.store import Failure, Progress, Store, terms_at
+from ..runs.store import Failure, Progress, Store
 from ..runs.summary import average_certified_radius, certified_accuracies, labelled
-from ..settings import Settings
-from .certify import ROW, check_commitment, chosen_settings, noted_commitment, show_claim, show_head, show_row
-from .elsewhere import muster, votes_elsewhere
-from .options import Choices
+from .certify import ROW, show_claim
 from .plain import line, say, shown
-from .shared import inputs, progress_bar, smoother
 
 #: Some images failed: the others are certified, and the run can be continued.
 SOME_FAILED = 1
 
 
-def certify_into_run(choices: Choices) -> None:
-    """Begin a run or continue it; it ends when every image has a certificate or has failed."""
-    path = choices.path("out")
-    assert path is not None
-    chosen = chosen_settings(choices)
-    _secret(choices, path)  # what is wrong with file, seed or commitment is said before the model is loaded
-    noted_commitment(choices, seeded=terms_at(path) is not None)
-    if votes_elsewhere(choices):
-        with muster(choices, chosen, terms_at(path)) as (crowd, mixed):
-            store, run = _open(choices, path, lambda hidden: crowd.run(hidden, mixed))
-            return _finish(path, store, run, crowd.engine(run, choices.get("timeout")))
-    smooth = smoother(choices)
-    images = inputs(choices, smooth.smoothing.law.grid)
-    store, run = _open(choices, path, lambda hidden: _run_here(path, smooth.smoothing, images, chosen, hidden))
-    return _finish(path, store, run)
-
-
-def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) -> None:
-    with store:
-        bar = progress_bar()
-        task = bar.add_task("certifying", total=len(run.inputs.levels) * (run.settings.n0 + run.settings.n))
-        with bar:
-            show_head(bar.console, run.smoothing.law, run.inputs, run.settings, run.promise.independence)
-            _show_before(bar.console, store)
-            bar.advance(task, store.copies_voted())
-            issued = certify_into(store, run, lambda done: bar.advance(task, done), engine=engine)
-            with closing(issued):
-                _certify(issued, store, bar)
-        show_summary(bar.console, store)
-        bar.console.print()
-        say(bar.console, f"kept in {path}")
-        if store.progress().failed:
-            raise typer.Exit(SOME_FAILED)
-
-
-def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Run:
-    begun = terms_at(path)
-    if begun is not None and smoothing.batch is None and smoothing.model.place is not None:
-        # What fits on a GPU is found by trying; a run that has begun keeps what was found then.
-        smoothing = replace(smoothing, batch=int(begun.promise.values["batch"]))
-    return run_of(smoothing, images, chosen, hidden)
-
-
-def _open(choices: Choices, path: Path, run_with: Callable[[Secret], Run], again: bool = True) -> tuple[Store, Run]:
-    begun = terms_at(path)
-    run = run_with(_secret(choices, path))
-    check_commitment(noted_commitment(choices, seeded=begun is not None), lambda: run.promise)
-    try:
-        return open_store(path, run, votes=not choices.get("no_votes", False)), run
-    except ValueError:
-        # Another process may have begun the run a moment ago, with a seed of its own, which is then ours too.
-        if again and begun is None and choices.get("seed") is None:
-            return _open(choices, path, run_with, again=False)
-        raise
-
-
-def _secret(choices: Choices, path: Path) -> Secret:
-    """What was given; the seed of the run that is there already, if none was."""
-    seed, nonce = choices.get("seed"), choices.get("nonce")
-    begun = terms_at(path) if seed is None else None
-    if begun is None:
-        return secret(seed, nonce)
-    return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
-
-
-def _certify(issued: Iterator[Certificate | Failure], store: Store, bar: Bar) -> None:
-    try:
-        for record in issued:
-            if isinstance(record, Failure):
-                _show_failure(bar.console, record)
-            else:
-                show_row(bar.console, record)
-    except KeyboardInterrupt:
-        bar.stop()
-        done = store.progress()
-        say(bar.console, f"stopped: {done.finished} of {done.images} images are finished; the same command continues")
-        raise typer.Exit(130) from None
-
-
-def _show_before(console: Console, store: Store) -> None:
-    before = store.progress()
-    if before.finished or store.copies_voted():
-        say(console, f"continued: {before.finished} of {before.images} images are finished")
-
-
-def _show_failure(console: Console, failure: Failure) -> None:
+def show_failure(console: Console, failure: Failure) -> None:
     label = "?" if failure.truth is None else failure.truth
     row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
     line(console, f"[red]{row} {escape(shown(failure.error))}[/]")

@@ -3,23 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from rich import get_console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from .. import embedded
 from ..exact import positive
 from ..grid import Grid
 from ..promise import Inputs
-from ..recipe import SmootherRecipe
 from ..runs.data import read_npz
 from ..smoother import Smoother
+from ..smoothing.recipe import SmootherRecipe
 from .options import Choices
 
 DEMO_IMAGES = 20
@@ -79,21 +69,4 @@ def inputs(choices: Choices, grid: Grid) -> Inputs:
         choices.get("layout", "as-is"),
         choices.get("skip", 1),
         choices.get("limit", DEMO_IMAGES if is_demo(choices) else None),
-    )
-
-
-def progress_bar() -> Progress:
-    """Live in terminals and notebooks; silent where the output is a file."""
-    console = get_console()
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("elapsed"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not (console.is_interactive or console.is_jupyter),  # it would end with an empty line
     )

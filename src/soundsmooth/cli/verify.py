@@ -19,15 +19,15 @@ from ..grid import Grid
 from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..plain_files import read_plain
+from ..progress import progress_bar
 from ..promise import Inputs, Promise
 from ..report import decimal_above, decimal_below
 from ..runs.data import read_npz
-from ..runs.engine import Smoothing
+from ..smoothing.classifier import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .options import Choices
 from .plain import line, say, shown
-from .shared import progress_bar
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.

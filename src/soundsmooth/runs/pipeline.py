@@ -113,7 +113,7 @@ class _RunWriter:
     def _push_tasks(self) -> bool:
         """Push tasks while the scheduler wants some; whether any were pushed."""
         pushed = False
-        while self.scheduler.wants_tasks and self._claim():
+        while self.scheduler.wants_tasks() and self._claim():
             self.scheduler.add(self._groups.popleft())
             pushed = True
         return pushed
@@ -247,6 +247,8 @@ class _RunWriter:
         return Measurement(len(drawn.rows), sum(lost))
 
     def _fail(self, place: int) -> Failure:
+        """Give the image up for now, with what was still to be done for it."""
+        self._groups = deque([task for task in group if task.place != place] for group in self._groups)
         self.claims.release(place)
         return self.store.add_failure(place)
 

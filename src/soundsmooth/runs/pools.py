@@ -1,4 +1,4 @@
-"""Where workers live. Pools differ in that alone: in this process, in others (`process_pool`), on a cluster (`ray_pool`).
+"""Where workers live: in this process, in others (`process_pool`), on a cluster (`ray_pool`). Pools differ in that alone.
 
 A worker is called through its handle. Calls are queued and answered in order.
 """
@@ -62,7 +62,8 @@ class WorkerPool(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left to do, unless a pool says otherwise."""
+        for worker in self.surveyor():
+            worker.kill()
 
     @abstractmethod
     def capacity(self) -> int:
@@ -85,7 +86,7 @@ class WorkerPool(ABC):
         return {}
 
     def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
-        """What is to be promised of the model; a ValueError if it cannot be loaded, or its rows depend on each other."""
+        """What is to be promised of the model; a ValueError if it cannot be loaded or its rows depend on each other."""
         self._first = self.start_worker()
         self._first.call("survey", images, settings)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"

@@ -89,6 +89,7 @@ class RayPool(WorkerPool):
         return self
 
     def __exit__(self, *_: object) -> None:
+        super().__exit__()
         if self._ours:
             self._ray.shutdown()
             self._ours = False

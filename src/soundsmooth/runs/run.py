@@ -10,11 +10,12 @@ from ..certificate import Certificate
 from ..exact import Rational, rational
 from ..promise import Inputs, Promise, Secret, secret
 from ..settings import Settings
+from ..smoothing.classifier import Smoothing
 from .database import is_run
 from .export import export
 from .pipeline import Advance, certify_into, open_store
 from .plan import RunPlan, plan_run
-from .pools import WorkerPool
+from .pools import LocalPool, WorkerPool
 from .store import Failure, Progress, Store, Terms, terms_at
 from .summary import average_certified_radius, certified_accuracies, labelled
 
@@ -112,20 +113,20 @@ def start_run(
     pool: WorkerPool,
     inputs: Inputs,
     settings: Settings,
+    hidden: Secret,
     out: Path | None = None,
-    seed: str | bytes | None = None,
-    nonce: str | bytes | None = None,
     *,
     votes: bool = True,
     allow_mixed: bool = False,
     commitment: str | None = None,
+    may_take_over: bool = False,
 ) -> tuple[RunPlan, Store]:
     """Promise a run and make its store, in a file or in memory; or continue the one that is in the file.
 
-    A run that has begun keeps its seed, if none is given. With a `commitment`, another promise is rejected.
+    With a `commitment`, another promise is rejected. If it `may_take_over`, and another process has begun the run a
+    moment ago with a seed of its own, that seed is ours too.
     """
-    begun = begun_terms(out)
-    plan = plan_run(pool, inputs, settings, _secret(begun, seed, nonce), allow_mixed)
+    plan = plan_run(pool, inputs, settings, hidden, allow_mixed)
     if commitment is not None and plan.promise.commitment != commitment:
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {plan.promise.commitment}; compare "
@@ -134,25 +135,11 @@ def start_run(
     try:
         return plan, open_store(out, plan, votes)
     except ValueError:
-        if begun is not None or seed is not None or begun_terms(out) is None:
+        begun = begun_terms(out) if may_take_over else None
+        if begun is None:
             raise
-    # Another process has begun the run a moment ago, with a seed of its own, which is then ours too.
-    plan = plan_run(pool, inputs, settings, _secret(begun_terms(out), seed, nonce), allow_mixed)
+    plan = plan_run(pool, inputs, settings, begun.secret, allow_mixed)
     return plan, open_store(out, plan, votes)
-
-
-def check_run_path(out: str | Path | None) -> Path | None:
-    """The path of a run; a ValueError for a name that is none."""
-    path = None if out is None else Path(out)
-    if path is not None and not is_run(path):
-        raise ValueError(f"a run is kept in a .db file, not in {str(path)!r}; Run.export writes other formats")
-    return path
-
-
-def begun_batch(out: Path | None) -> int | None:
-    """The batch size of the run in a file: what fits on a GPU is found by trying, and a run keeps what was found."""
-    begun = begun_terms(out)
-    return None if begun is None else int(begun.promise.values["batch"])
 
 
 def begun_terms(out: Path | None) -> Terms | None:
@@ -160,8 +147,8 @@ def begun_terms(out: Path | None) -> Terms | None:
     return None if out is None else terms_at(out)
 
 
-def _secret(begun: Terms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:
-    """The given one; the seed of the run that is there already, if none was given."""
+def run_secret(begun: Terms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:
+    """The given secret; the seed of the run that has begun, if none is given."""
     if begun is None or seed is not None:
         return secret(seed, nonce)
     return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
@@ -170,12 +157,24 @@ def _secret(begun: Terms | None, seed: str | bytes | None, nonce: str | bytes | 
 def finish_run(
     plan: RunPlan, store: Store, on_result: OnResult = lambda _: None, advance: Advance = lambda _: None
 ) -> Run:
-    """Certify until every image is finished or has failed; the store is closed if that cannot be."""
-    try:
-        with closing(certify_into(store, plan, advance)) as issued:
-            for record in issued:
-                on_result(record)
-    except BaseException:
-        store.close()
-        raise
+    """Certify until every image is finished or has failed."""
+    with closing(certify_into(store, plan, advance)) as issued:
+        for record in issued:
+            on_result(record)
     return Run(store)
+
+
+def certify_inputs(
+    smoothing: Smoothing, inputs: Inputs, settings: Settings, hidden: Secret, advance: Advance = lambda _: None
+) -> Run:
+    """A run in memory, voted on in this process."""
+    plan, store = start_run(LocalPool(smoothing), inputs, settings, hidden)
+    return finish_run(plan, store, advance=advance)
+
+
+def check_run_path(out: str | Path | None) -> Path | None:
+    """The path of a run; a ValueError for a name that is none."""
+    path = None if out is None else Path(out)
+    if path is not None and not is_run(path):
+        raise ValueError(f"a run is kept in a .db file, not in {str(path)!r}; Run.export writes other formats")
+    return path

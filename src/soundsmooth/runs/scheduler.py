@@ -42,7 +42,7 @@ class _WorkerState:
 
 
 class Scheduler:
-    """From the first task to the last: `add` tasks while it `wants_tasks`, `step` while it is `busy`.
+    """From the first task to the last: `add` tasks while it `wants_tasks`, then `step`; until it is not `busy`.
 
     Guarantee: of every image, the outcomes of selection come before those of estimation, and a failure last.
     """
@@ -60,10 +60,10 @@ class Scheduler:
         self._bad_starts = 0
         self._looked = 0.0
         self._manned = time.monotonic()
-        self._failed: set[int] = set()
         self._error: BaseException | None = None
         for handle in self._pool.surveyor():
             self._add_worker(handle)
+        self._start_workers()
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -79,29 +79,32 @@ class Scheduler:
         held = any(worker.begun or worker.own for worker in self._workers.values())
         return held or bool(self._spare) or self._error is not None
 
-    @property
     def wants_tasks(self) -> bool:
-        """Whether a worker would otherwise have nothing of its own to begin."""
+        """Give out what there is; whether a worker could begin more than that."""
+        self._hand_out(steal=False)
         if self._spare or self._error is not None:
             return False
-        return self._hungry() is not None or not any(worker.ready for worker in self._workers.values())
+        if any(worker.ready for worker in self._workers.values()):
+            return self._hungry() is not None
+        return not any(worker.own for worker in self._workers.values())
 
     def add(self, tasks: Iterable[Task]) -> None:
         """Tasks that are best voted on by one worker: those of an image, or one block of all images."""
         tasks = list(tasks)
         self._order.expect(tasks)
-        self._failed -= {task.place for task in tasks}
-        hungry = self._hungry()
-        (self._spare if hungry is None else hungry.own).extend(tasks)
+        worker = self._hungry() or next((each for each in self._workers.values() if not each.own), None)
+        (self._spare if worker is None else worker.own).extend(tasks)
 
     def step(self) -> list[Outcome]:
-        """Give out what can be given, and wait a moment for what comes back.
+        """Let workers that want more than was added take it from others, and wait a moment for what comes back.
 
         The first error of a worker is raised after all else that came with it was handed out.
         """
         if self._error is not None:
             raise self._error
-        self._hand_out()
+        self._hand_out(steal=True)
+        for worker in self._workers.values():
+            self._let_rest(worker)
         self._start_workers()
         came: list[Outcome] = []
         for handle, what in self._pool.wait(list(self._workers), LOOK):
@@ -183,7 +186,6 @@ class Scheduler:
 
     def _give_up(self, place: int) -> None:
         """Nobody is given another block of that image, and none is waited for."""
-        self._failed.add(place)
         for worker in self._workers.values():
             worker.begun = [task for task in worker.begun if task.place != place]
             worker.own = deque(task for task in worker.own if task.place != place)
@@ -209,14 +211,10 @@ class Scheduler:
                 return worker
         return None
 
-    def _hand_out(self) -> None:
+    def _hand_out(self, steal: bool) -> None:
         """Give every worker as much as it may hold."""
         for worker in self._workers.values():
-            while self._may_hold_more(worker):
-                task = self._next(worker)
-                if task is None:
-                    self._let_rest(worker)
-                    break
+            while self._may_hold_more(worker) and (task := self._next(worker, steal)) is not None:
                 self._give(worker, task)
 
     def _may_hold_more(self, worker: _WorkerState) -> bool:
@@ -225,22 +223,22 @@ class Scheduler:
     def _holds_suspect(self, worker: _WorkerState) -> bool:
         return any(task in self._suspects for task in worker.begun)
 
-    def _next(self, worker: _WorkerState) -> Task | None:
+    def _next(self, worker: _WorkerState, steal: bool) -> Task | None:
         """The next task for this worker: left over from the dead, its own, or another worker's."""
         if self._holds_suspect(worker):  # it is tried alone
             return None
         for source in (self._spare, worker.own):
             if source:
                 return None if source[0] in self._suspects and worker.begun else source.popleft()
-        return self._steal_task(worker)
+        return self._steal_task(worker) if steal else None
 
     def _steal_task(self, worker: _WorkerState) -> Task | None:
         rich = max(self._workers.values(), key=lambda other: len(other.own))
         return rich.own.pop() if rich is not worker and rich.own else None
 
     def _let_rest(self, worker: _WorkerState) -> None:
-        """There is nothing to give: let it finish what it has only begun."""
-        if worker.begun and not worker.resting:
+        """There is nothing more to give: let it finish what it has only begun."""
+        if self._may_hold_more(worker) and worker.begun and not worker.resting:
             worker.handle.call("rest")
             worker.resting = True
 

@@ -121,6 +121,10 @@ class Terms(NamedTuple):
     def settings(self) -> Settings:
         return promised_settings(self.promise.values)
 
+    @property
+    def batch(self) -> int:
+        return int(self.promise.values["batch"])
+
 
 class StoredBlock(NamedTuple):
     """A block as it is in the store."""

@@ -44,7 +44,7 @@ class Voter:
         """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
         self._job, self._replica = job, replica
         self._noise, self._voting = job.noise(replica, keep), job.voting(replica)
-        self._ahead = look_ahead(replica)
+        self.ahead = look_ahead(replica)
         self._waiting: deque[_Begun] = deque()
         self._finished = time.perf_counter()
         self._alone: RowsAlone | None = None
@@ -60,7 +60,7 @@ class Voter:
     def give(self, task: Task, image: Image) -> list[Outcome]:
         """Begin a task; what comes back is the outcome of an earlier one, once enough are begun."""
         self._waiting.append(self._begin(task, image))
-        return [self._finish(self._waiting.popleft())] if len(self._waiting) > self._ahead else []
+        return [self._finish(self._waiting.popleft())] if len(self._waiting) > self.ahead else []
 
     def rest(self) -> Iterator[Outcome]:
         """The outcomes of all that was begun."""

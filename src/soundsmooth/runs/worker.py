@@ -20,7 +20,7 @@ from ..smoothing.voting import CopyVotes
 from .checked import check_first, check_rows
 from .jobs import Image, Outcome, Task, VotingJob
 from .measured import check_measurable
-from .voter import Voter, look_ahead
+from .voter import Voter
 
 #: What the promise says instead of a kind of device when several may take part.
 MIXED = "mixed"
@@ -102,7 +102,7 @@ class Worker:
             )
         self.close()
         self._voter = Voter(own, replica, keep)
-        return WorkerReady(kind_of(identity), look_ahead(replica))
+        return WorkerReady(kind_of(identity), self._voter.ahead)
 
     def give(self, task: Task, image: Image) -> list[Outcome]:
         assert self._voter is not None

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
+from ..core.independence import demanded
 from ..exact import Rational
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
-from ..core.independence import demanded
 from ..models.recipe import ModelRecipe
 from ..noise import Law, law
 from .classifier import Smoothing
@@ -57,8 +57,9 @@ class SmootherRecipe:
         """Threads of the model on the CPU: part of what is promised, so the same everywhere."""
         return int(self.model.options.get("threads", 1))
 
-    def with_batch(self, batch: int) -> "SmootherRecipe":
-        return replace(self, batch=batch)
+    def with_batch(self, batch: int | None) -> "SmootherRecipe":
+        """The same with this size of batches, unless it has one."""
+        return self if self.batch is not None else replace(self, batch=batch)
 
     def build(self, gpu: int = 0) -> Smoothing:
         """Make the smoother, with one worker; on the GPU of that number if it was asked for on any."""

@@ -18,8 +18,9 @@ from ...noise.law import Law
 from ...noise.tables import build_tables
 from ...promise import Inputs, secret
 from ...runs.data import read_npz
-from ...runs.engine import CPU_BATCH, Smoothing, certify_inputs
+from ...runs.run import certify_inputs
 from ...settings import settings
+from ...smoothing.classifier import CPU_BATCH, Smoothing
 from ..unsound import UnsoundStandard
 from .pairs import Ratio, compare, milliseconds
 
@@ -93,8 +94,7 @@ def sound_against_standard(torch: Any) -> Ratio:
 
 
 def _certify(smoothing: Smoothing, images: Inputs, chosen: Any) -> None:
-    for _ in certify_inputs(smoothing, images, chosen, secret()):
-        pass
+    certify_inputs(smoothing, images, chosen, secret()).close()
 
 
 def _scores(torch: Any, model: OnnxModel) -> Callable[[Any], Any]:

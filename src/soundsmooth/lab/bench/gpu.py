@@ -16,8 +16,9 @@ from ...machine import Place, environment
 from ...models.torch_module import TorchModel
 from ...noise import GpuSampler, Keystream, Purpose, law
 from ...promise import Inputs, secret
-from ...runs.engine import Smoothing, certify_inputs
+from ...runs.run import certify_inputs
 from ...settings import settings
+from ...smoothing.classifier import Smoothing
 from ..unsound.paper64 import ambiguous_draws, breaking_points
 from .pairs import Alternated, alternate
 
@@ -246,8 +247,7 @@ def ratios(taken: Alternated, pairs: list[tuple[str, str]]) -> dict[str, list[fl
 
 
 def certify_all(smoothing: Smoothing, images: Inputs, n: int, noise: str) -> None:
-    for _ in certify_inputs(smoothing, images, settings(n0=N0, n=n, noise=noise), secret()):
-        pass
+    certify_inputs(smoothing, images, settings(n0=N0, n=n, noise=noise), secret()).close()
 
 
 class Plain:

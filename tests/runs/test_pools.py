@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections import deque
-from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -16,18 +15,18 @@ from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightn
 from soundsmooth.core.independence import CHECKED, measured
 from soundsmooth.models import Identity
 from soundsmooth.promise import Inputs, secret
-from soundsmooth.recipe import SmootherRecipe
-from soundsmooth.runs import crew, station, voter
-from soundsmooth.runs.blocks import BlockVotes
+from soundsmooth.runs import voter, worker
 from soundsmooth.runs.checked import DependentRowsError
-from soundsmooth.runs.crew import Death, Muster, News
-from soundsmooth.runs.engine import Run, run_of
-from soundsmooth.runs.processes import Processes
-from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.station import Kind, Station
+from soundsmooth.runs.jobs import Outcome
+from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.pools import LocalPool, Message, WorkerDied, WorkerPool
+from soundsmooth.runs.process_pool import ProcessPool
 from soundsmooth.runs.store import Failure, Store
-from soundsmooth.runs.voter import Outcome
+from soundsmooth.runs.worker import Kind, Worker
 from soundsmooth.settings import Settings, settings
+from soundsmooth.smoothing.recipe import SmootherRecipe
+from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verify import verify
 
 COUNT = 4
@@ -50,8 +49,8 @@ def small(noise: str = "fresh") -> Settings:
     return settings(n0=50, n=400, noise=noise)
 
 
-def here(model: object = brightness, noise: str = "fresh", count: int = COUNT) -> Run:
-    return run_of(recipe(model).build(), inputs(count), small(noise), SECRET)
+def here(model: object = brightness, noise: str = "fresh", count: int = COUNT) -> RunPlan:
+    return plan_run(LocalPool(recipe(model).build()), inputs(count), small(noise), SECRET)
 
 
 def rows(path: Path) -> tuple[list, list]:
@@ -62,64 +61,65 @@ def rows(path: Path) -> tuple[list, list]:
         return [replace(each, seconds=0.0, environment={}) for each in store.certificates()], blocks
 
 
-def locally(path: Path, run: Run) -> tuple[list, list]:
+def locally(path: Path, run: RunPlan) -> tuple[list, list]:
     with open_store(path, run) as store:
         assert not any(isinstance(issued, Failure) for issued in certify_into(store, run))
     return rows(path)
 
 
-def elsewhere(path: Path, muster: Muster, timeout: float | None = None, mixed: bool = False) -> list:
-    run = muster.run(SECRET, mixed)
-    with open_store(path, run) as store:
-        return list(certify_into(store, run, engine=muster.engine(run, timeout)))
+def elsewhere(path: Path, plan: RunPlan) -> list:
+    with open_store(path, plan) as store:
+        return list(certify_into(store, plan))
+
+
+def planned(pool: WorkerPool, noise: str = "fresh", allow_mixed: bool = False) -> RunPlan:
+    return plan_run(pool, inputs(), small(noise), SECRET, allow_mixed)
 
 
 @dataclass(eq=False)
-class FakeHand:
-    """A station in this process."""
+class FakeWorker:
+    """A worker in this process."""
 
-    station: Station = field(default_factory=Station)
+    worker: Worker
     calls: deque = field(default_factory=deque)
     killed: bool = False
 
     def call(self, method: str, *arguments: object) -> None:
         self.calls.append((method, arguments))
-        assert sum(name == "give" for name, _ in self.calls) <= voter.AHEAD + crew.IN_HAND  # the queue is bounded
+        assert sum(name == "give" for name, _ in self.calls) <= voter.AHEAD + WorkerPool.in_hand  # it is bounded
 
     def kill(self) -> None:
         self.killed = True
 
 
 @dataclass(eq=False)
-class FakeCrew:
-    """Hands that answer in a random order, and die at random."""
+class FakePool(WorkerPool):
+    """Workers that answer in a random order, and die at random."""
 
+    recipe: SmootherRecipe = field(default_factory=lambda: recipe())
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     deaths: float = 0.0
     size: int = 3
-    hired: int = 0
+    started: int = 0
 
-    def strength(self) -> int:
+    def capacity(self) -> int:
         return self.size
 
-    def hire(self) -> FakeHand:
-        self.hired += 1
-        return FakeHand()
+    def start_worker(self) -> FakeWorker:
+        self.started += 1
+        return FakeWorker(Worker(self.recipe.build))
 
-    def share(self, value: object) -> object:
-        return value
-
-    def wait(self, hands: list[FakeHand], seconds: float) -> list[News]:
-        busy = [hand for hand in hands if hand.calls]
+    def wait(self, workers: list[FakeWorker], seconds: float) -> list[Message]:
+        busy = [worker for worker in workers if worker.calls]
         self.chance.shuffle(busy)
-        return [News(hand, self._answer(hand)) for hand in busy[: 1 + self.chance.randrange(self.size)]]
+        return [Message(worker, self._answer(worker)) for worker in busy[: 1 + self.chance.randrange(self.size)]]
 
-    def _answer(self, hand: FakeHand) -> object:
-        method, arguments = hand.calls.popleft()
+    def _answer(self, worker: FakeWorker) -> object:
+        method, arguments = worker.calls.popleft()
         if method in ("give", "rest") and self.chance.random() < self.deaths:
-            return Death("it died", suspicious=self.chance.random() < 0.5)
+            return WorkerDied("it died", suspicious=self.chance.random() < 0.5)
         try:
-            return getattr(hand.station, method)(*arguments)
+            return getattr(worker.worker, method)(*arguments)
         except Exception as error:
             return error
 
@@ -129,110 +129,107 @@ class FakeCrew:
 
 @pytest.fixture(params=[0, 4], ids=["as a CPU", "as a GPU, looking ahead"])
 def ahead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (station, voter):
-        monkeypatch.setattr(module, "look_ahead", lambda worker: request.param)
+    monkeypatch.setattr(voter, "look_ahead", lambda replica: request.param)
 
 
 @pytest.mark.usefixtures("ahead")
 @pytest.mark.parametrize("noise", ["fresh", "shared", "batchwise"])
 @pytest.mark.parametrize("deaths", [0.0, 0.05])
 def test_the_rows_are_those_of_one_process(tmp_path: Path, noise: str, deaths: float) -> None:
-    crew = FakeCrew(random.Random(7), deaths)
-    issued = elsewhere(tmp_path / "far.db", Muster.of(crew, recipe(), inputs(), small(noise)))
+    pool = FakePool(chance=random.Random(7), deaths=deaths)
+    issued = elsewhere(tmp_path / "far.db", planned(pool, noise))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
-    assert crew.hired > crew.size if deaths else crew.hired == crew.size
+    assert pool.started > pool.size if deaths else pool.started == pool.size
     assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(noise=noise))
 
 
-class DeadlyCrew(FakeCrew):
-    """Hands that die whenever they are given the darkest image."""
+class DeadlyPool(FakePool):
+    """Workers that die whenever they are given the darkest image."""
 
-    def _answer(self, hand: FakeHand) -> object:
-        method, arguments = hand.calls[0]
+    def _answer(self, worker: FakeWorker) -> object:
+        method, arguments = worker.calls[0]
         if method == "give" and arguments[1].number == 5:
-            hand.calls.clear()
-            return Death("SegmentationFault: it died")
-        return super()._answer(hand)
+            worker.calls.clear()
+            return WorkerDied("SegmentationFault: it died")
+        return super()._answer(worker)
 
 
 @pytest.mark.usefixtures("ahead")
 def test_an_image_that_kills_its_workers_fails_and_no_other(tmp_path: Path) -> None:
-    issued = elsewhere(tmp_path / "far.db", Muster.of(DeadlyCrew(), recipe(), inputs(), small()))
+    issued = elsewhere(tmp_path / "far.db", planned(DeadlyPool()))
     failed = [each for each in issued if isinstance(each, Failure)]
     assert [(each.index, each.attempts, each.error) for each in failed] == [(5, 3, "SegmentationFault: it died")]
     far, near = rows(tmp_path / "far.db")[0], locally(tmp_path / "near.db", here())[0]
     assert far == near[1:]
 
 
-def test_a_run_continues_with_another_engine(tmp_path: Path) -> None:
-    muster = Muster.of(FakeCrew(), recipe(), inputs(), small())
-    run = muster.run(SECRET)
-    with open_store(tmp_path / "far.db", run) as store:
-        assert len(list(itertools.islice(certify_into(store, run, engine=muster.engine(run)), 2))) == 2
+def test_a_run_continues_with_another_pool(tmp_path: Path) -> None:
+    plan = planned(FakePool())
+    with open_store(tmp_path / "far.db", plan) as store:
+        assert len(list(itertools.islice(certify_into(store, plan), 2))) == 2
     assert locally(tmp_path / "far.db", here()) == locally(tmp_path / "near.db", here())
 
 
-def test_workers_that_never_get_ready_are_not_hired_forever(tmp_path: Path) -> None:
-    class Stillborn(FakeCrew):
-        def _answer(self, hand: FakeHand) -> object:
-            return Death("it died") if hand.calls[0][0] == "begin" else super()._answer(hand)
+def test_workers_that_never_get_ready_are_not_started_forever(tmp_path: Path) -> None:
+    class Stillborn(FakePool):
+        def _answer(self, worker: FakeWorker) -> object:
+            return WorkerDied("it died") if worker.calls[0][0] == "begin" else super()._answer(worker)
 
     with pytest.raises(ValueError, match="workers died before they could vote; the last: it died"):
-        elsewhere(tmp_path / "far.db", Muster.of(Stillborn(), recipe(), inputs(), small()))
+        elsewhere(tmp_path / "far.db", planned(Stillborn()))
 
 
 def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None:
-    muster = Muster.of(FakeCrew(), recipe(), inputs(), small())
-    other = replace(muster, build=recipe(lambda batch: -brightness(batch)), hand=FakeHand())
+    other = replace(planned(FakePool()), pool=FakePool(recipe(lambda batch: -brightness(batch))))
     with pytest.raises(ValueError, match=r"a worker's model is not the promised one: digest .*… -> "):
         elsewhere(tmp_path / "far.db", other)
 
 
 def test_the_processor_counts_where_it_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a model on a GPU too, if rows are voted alone: they decide there which F is certified."""
-    monkeypatch.setattr(station, "processor", lambda: "an EPYC")
+    monkeypatch.setattr(worker, "processor", lambda: "an EPYC")
     gpu = Identity("torch", "0" * 64, device="cuda NVIDIA H200", independence=CHECKED)
-    assert station._kind(gpu).processor == "any"
-    assert station._kind(replace(gpu, device="cpu")).processor == "an EPYC"
-    assert station._kind(replace(gpu, independence=measured(10))).processor == "an EPYC"
+    assert worker.kind_of(gpu).processor == "any"
+    assert worker.kind_of(replace(gpu, device="cpu")).processor == "an EPYC"
+    assert worker.kind_of(replace(gpu, independence=measured(10))).processor == "an EPYC"
 
 
-@dataclass
-class Wrong:
-    """An engine whose workers forget the last vote, or answer another question."""
+class Wrong(FakePool):
+    """Workers that forget the last vote, or answer another question."""
 
-    answer: object
-    environment: dict[str, str] = field(default_factory=dict)
+    answer: object = None
 
-    def outcomes(self, groups: object, keep: object) -> Generator[list[Outcome], None, None]:
-        for task in next(groups):  # type: ignore[call-overload]
-            yield [Outcome(task, self.answer, (), 0.0)]  # type: ignore[arg-type]
+    def _answer(self, worker: FakeWorker) -> object:
+        method, arguments = worker.calls[0]
+        found = super()._answer(worker)
+        return [Outcome(arguments[0], self.answer, (), 0.0)] if method == "give" else found
 
 
-@pytest.mark.parametrize("answer", [BlockVotes(np.zeros(19, np.int64), 2), np.ones(20, bool)])
+@pytest.mark.parametrize("answer", [CopyVotes(np.zeros(19, np.int64), 2), np.ones(20, bool)])
 def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: Path) -> None:
-    run = here()
-    with open_store(tmp_path / "run.db", run) as store:
+    pool = Wrong()
+    pool.answer, plan = answer, planned(pool)
+    with open_store(tmp_path / "run.db", plan) as store:
         with pytest.raises(ValueError, match=r"a worker was asked for 20 votes and gave (19|20)"):
-            list(certify_into(store, run, engine=Wrong(answer)))
+            list(certify_into(store, plan))
         assert not list(store.blocks(0))
 
 
 def two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second worker runs on another processor."""
     kinds = itertools.cycle([Kind("cpu", "an EPYC", "torch=1"), Kind("cpu", "a Xeon", "torch=1")])
-    monkeypatch.setattr(station, "_kind", lambda identity: next(kinds))
+    monkeypatch.setattr(worker, "kind_of", lambda identity: next(kinds))
 
 
 def test_mixed_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_kinds(monkeypatch)
     with pytest.raises(ValueError, match=r"different kinds: cpu, an EPYC .*and cpu, a Xeon .*--allow-mixed"):
-        elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()))
+        elsewhere(tmp_path / "far.db", planned(FakePool()))
 
 
 def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_kinds(monkeypatch)
-    issued = elsewhere(tmp_path / "far.db", Muster.of(FakeCrew(), recipe(), inputs(), small()), mixed=True)
+    issued = elsewhere(tmp_path / "far.db", planned(FakePool(), allow_mixed=True))
     assert {each.promise.values["device"] for each in issued} == {"mixed"}
     assert issued[-1].environment["mixed"] == "cpu, a Xeon processor, torch=1; cpu, an EPYC processor, torch=1"
     assert not verify(tmp_path / "far.db").refuted
@@ -241,7 +238,7 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
 def test_what_is_promised_as_checked_is_checked_there() -> None:
     """Ledger, row 6: votes by company are seen, before anything is promised."""
     with pytest.raises(DependentRowsError, match="the vote of a row depends on its batch"):
-        Muster.of(FakeCrew(), recipe(batch_mean), inputs(), small())
+        planned(FakePool(recipe(batch_mean)))
 
 
 @pytest.mark.parametrize(
@@ -252,28 +249,28 @@ def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
 ) -> None:
     build = SmootherRecipe.of(kind(tmp_path, 1), "0.5", batch_size=10, threads=1)
     with pytest.raises(ValueError, match=rf"{message}.* while the model's rows were checked.* assumed leaves"):
-        Muster.of(Processes(1), build, inputs(), small(), timeout=timeout)
+        planned(ProcessPool(build, 1, timeout=timeout))
 
 
 def test_a_model_that_cannot_be_sent_is_one_line() -> None:
     lock = Lock()
     build = SmootherRecipe.of(lambda batch: [lock.locked()] * len(batch), "0.5", batch_size=10, threads=1)
     with pytest.raises(ValueError, match=r"cannot be sent to another process .*: use a function or class at the top"):
-        Muster.of(Processes(1), build, inputs(), small())
+        planned(ProcessPool(build, 1))
 
 
 def test_the_seed_stays_at_home() -> None:
-    run = Muster.of(FakeCrew(), recipe(), inputs(), small()).run(SECRET)
-    assert SECRET.seed not in vars(run.duty).values()
-    assert run.duty.key == SECRET.key(run.promise)
-    assert run.duty.key.hex() not in repr(run.duty)
-    assert str(run.duty.key) not in repr(run.duty)
+    run = planned(FakePool())
+    assert SECRET.seed not in vars(run.job).values()
+    assert run.job.key == SECRET.key(run.promise)
+    assert run.job.key.hex() not in repr(run.job)
+    assert str(run.job.key) not in repr(run.job)
 
 
 @pytest.mark.parametrize(("kind", "timeout"), [(DiesOnce, None), (HangsOnce, 2.0)])
 def test_a_process_that_dies_or_hangs(tmp_path: Path, kind: type[Once], timeout: float | None) -> None:
-    path, muster = tmp_path / "far.db", Muster.of(Processes(2), recipe(kind(tmp_path, 60)), inputs(), small())
-    issued = elsewhere(path, muster, timeout)
+    path, pool = tmp_path / "far.db", ProcessPool(recipe(kind(tmp_path, 60)), 2, timeout=timeout)
+    issued = elsewhere(path, planned(pool))
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     assert (tmp_path / "misbehaved").exists()
     assert rows(path) == locally(tmp_path / "near.db", here(kind(tmp_path, 60)))  # which misbehaves once
