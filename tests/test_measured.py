@@ -15,8 +15,8 @@ from scipy.stats import binom
 import crowds
 import soundsmooth as ss
 from soundsmooth import audit
-from soundsmooth.certify import Measurement, measured_below
-from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
+from soundsmooth.certify import Measurement
+from soundsmooth.exact import BOUNDS, Look, clopper_pearson_above, clopper_pearson_below
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs.engine import certify_inputs, run_of
 from soundsmooth.settings import settings
@@ -36,6 +36,12 @@ def honest() -> ss.Certificate:
 
 
 # --- the formula ------------------------------------------------------------------------------------------------
+
+
+def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
+    """The bound of a certificate whose independence is measured."""
+    looks = [Look(n, hits, n - hits)]
+    return BOUNDS["clopper-pearson"].prove_alone(looks, measured.rows, measured.lost, alpha)[0]
 
 
 def failures(n: int, m: int, p: float, turned: int, bound: np.ndarray) -> float:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
-from .exact import rational
+from .exact import BOUNDS, rational
 from .grid import IMAGES
 from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS
 from .noise import SHARED_STREAM
@@ -182,7 +182,7 @@ class Certificate:
             return
         if any(type(number) is not int for number in (measured.rows, measured.lost)) or measured.rows != rows:
             raise ValueError("the certificate's rows that were voted again are not as many as it promised")
-        if not 0 <= measured.lost <= measured.rows or self.promise.values["bound"] != "clopper-pearson":
+        if not 0 <= measured.lost <= measured.rows or not BOUNDS[self.promise.values["bound"]].measurable:
             raise ValueError("the certificate's measurement of independence is not a possible one")
 
     def _check_types(self) -> None:

@@ -9,25 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from math import floor
 from typing import Any, NamedTuple
 
 from .arrays import Fetched, concatenate, histogram, private_copy
-from .exact import (
-    clopper_pearson_above,
-    clopper_pearson_below,
-    fair_coin_rejected,
-    float_above,
-    hoeffding_below,
-    radius_below,
-    radius_two_below,
-)
+from .exact import BOUNDS, Look, fair_coin_rejected, radius_below, radius_two_below
 from .grid import Levels
 from .lanes import lanes_of
 from .models import NOBODY, Model, Votes
 from .noise import Noisy, Purpose
 from .noise.sources import Source
-from .settings import BoundName, Settings
+from .settings import Settings
 
 Progress = Callable[[int], None]
 
@@ -58,6 +49,10 @@ class Counts:
     def most_among_others(self, label: int) -> int:
         """The largest count of any class but `label`, nobody included."""
         return max([*self.classes[:label], *self.classes[label + 1 :], self.nobody])
+
+    def look(self, label: int) -> Look:
+        """What a bound for the label is asked about."""
+        return Look(self.total, self.classes[label], self.most_among_others(label))
 
 
 @dataclass(frozen=True)
@@ -260,7 +255,7 @@ def verdict(
 ) -> Verdict:
     """What the counts prove: the label that selection chose, with the radius that estimation allows.
 
-    If independence was measured, p_lower is for the classifier that sees one row at a time (`measured_below`).
+    If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`).
 
     Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
@@ -269,10 +264,11 @@ def verdict(
             f"the model has {len(counts0.classes)} classes in selection and {len(counts.classes)} in estimation"
         )
     label = counts0.top
+    bound, looks = BOUNDS[settings.bound], [counts.look(label)]
     if measured is None:
-        p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
+        p_lower, p_upper = bound.prove(looks, settings.alpha)
     else:
-        p_lower, p_upper = measured_below(counts.classes[label], counts.total, measured, settings.alpha), None
+        p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, settings.alpha)
     if p_upper is None:
         won = p_lower > 0.5
         radius = radius_below(p_lower, sigma) if won else 0.0
@@ -280,37 +276,6 @@ def verdict(
         won = p_lower > p_upper
         radius = radius_two_below(p_lower, p_upper, sigma) if won else 0.0
     return Verdict(label if won else None, radius, p_lower, p_upper)
-
-
-def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
-    """A lower bound for the probability that one row, alone, votes for the label.
-
-    Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from the
-    rows that were voted again, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these
-    are independent whatever the batches do: the lower bound from them, at α/4, is above ½ and wrong, for any class at
-    all, with probability at most α/2. Any class: a model with a memory may have selected the label with the copies for
-    estimation in view (docs/audit.md, Theorem 4).
-    (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on each
-    other: then the hits in batches are not binomial.)
-
-    Guarantee: at most the true value of this bound.
-    """
-    lost = Fraction(clopper_pearson_above(measured.lost, measured.rows, alpha / 2))
-    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 4)
-
-
-def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:
-    hits, n = counts.classes[label], counts.total
-    if bound == "clopper-pearson":
-        return clopper_pearson_below(hits, n, alpha), None
-    if bound == "hoeffding":
-        return hoeffding_below(hits, n, alpha), None
-    # The most frequent of the others dominates the count of the true runner-up, whichever class that is, and
-    # the bound rises with the count: no price for the number of classes. (Bounding the runner-up that selection
-    # named would leave out all the others.)
-    p_lower = clopper_pearson_below(hits, n, alpha / 2)
-    others = clopper_pearson_above(counts.most_among_others(label), n, alpha / 2)
-    return p_lower, min(others, float_above(1 - Fraction(p_lower)))
 
 
 def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -> tuple[int | None, Counts]:

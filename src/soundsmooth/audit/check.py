@@ -8,20 +8,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor
 from typing import Any, NamedTuple
 
-from .bounds import (
-    clopper_pearson_above,
-    clopper_pearson_below,
-    clopper_pearson_lower_holds,
-    fair_coin_rejected,
-    hoeffding_below,
-    hoeffding_lower_holds,
-    runner_up_holds,
-)
+from .bounds import BOUNDS, Look, fair_coin_rejected, kept_alone
 from .claim import Claim, Terms, Votes, claim, prediction, terms
-from .doubles import float_above
 from .radius import radius_below, radius_holds, radius_two_below, radius_two_holds
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
@@ -117,30 +107,26 @@ def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) ->
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
-    if promised.again is not None:
-        kept = kept_alone(votes.classes[label], votes.total, promised, promised.again if lost is None else lost)
-        p_lower = clopper_pearson_below(kept, votes.total, promised.alpha / 4)
+    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
+    if p_upper is None:
         return Proved(p_lower, None, radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0)
-    hits, n, sigma = votes.classes[label], votes.total, promised.sigma
-    if promised.bound == "runner-up":
-        p_lower = clopper_pearson_below(hits, n, promised.alpha / 2)
-        above = clopper_pearson_above(votes.others(label), n, promised.alpha / 2)
-        p_upper = min(above, float_above(1 - Fraction(p_lower)))
-        return Proved(p_lower, p_upper, radius_two_below(p_lower, p_upper, sigma) if p_lower > p_upper else 0.0)
-    below = hoeffding_below if promised.bound == "hoeffding" else clopper_pearson_below
-    p_lower = below(hits, n, promised.alpha)
-    return Proved(p_lower, None, radius_below(p_lower, sigma) if p_lower > 0.5 else 0.0)
+    radius = radius_two_below(p_lower, p_upper, promised.sigma) if p_lower > p_upper else 0.0
+    return Proved(p_lower, p_upper, radius)
 
 
-def kept_alone(hits: int, n: int, promised: Terms, lost: int) -> int:
-    """How many of n copies at least vote for the label when they are voted alone, if so many hits were lost again.
+def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tuple[list[Look], Fraction]:
+    """What the promised bound is asked about, and at which level.
 
-    Guarantee: too large with probability at most α/2 over the choice of the rows, whatever the votes are: given the
-    votes, the lost ones among m rows that are drawn with repetition are binomial.
+    If independence was promised to be measured: the hits that are kept alone, at α/4 (docs/audit.md, Theorem 4).
+
+    Guarantee: the bound at this level holds at α for the class, and where independence is measured for any class.
     """
-    assert promised.again is not None
-    share = Fraction(clopper_pearson_above(lost, promised.again, promised.alpha / 2))
-    return max(0, hits - floor(n * share))
+    look = votes.look(label)
+    if promised.again is None:
+        return [look], promised.alpha
+    gone = promised.again if lost is None else lost
+    kept = kept_alone(look.hits, look.n, promised.again, gone, promised.alpha)
+    return [Look(look.n, kept, look.n - kept)], promised.alpha / 4
 
 
 def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
@@ -159,7 +145,7 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield f"{claimed.lost} of {promised.again} rows cannot be lost"
     if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
         yield f"the label is not the number of a class: {claimed.label!r}"
-    if (claimed.p_upper is None) != (promised.bound != "runner-up"):
+    if (claimed.p_upper is None) == BOUNDS[promised.bound].two_sided:
         yield f"the bound {promised.bound} {'has no' if claimed.p_upper is not None else 'needs a'} p_upper"
     bounds = [claimed.p_lower] if claimed.p_upper is None else [claimed.p_lower, claimed.p_upper]
     if not all(isinstance(p, float) and 0 <= p <= 1 for p in bounds):
@@ -193,15 +179,8 @@ def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
 
 def bounds_hold(claimed: Claim, promised: Terms) -> bool:
     """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
-    label, votes = claimed.selection.top, claimed.estimation
-    hits, n = votes.classes[label], votes.total
-    if claimed.p_upper is not None:
-        return runner_up_holds(claimed.p_lower, claimed.p_upper, hits, votes.others(label), n, promised.alpha)
-    if promised.again is not None:
-        kept = kept_alone(hits, n, promised, promised.again if claimed.lost is None else claimed.lost)
-        return clopper_pearson_lower_holds(claimed.p_lower, kept, n, promised.alpha / 4)
-    holds = hoeffding_lower_holds if promised.bound == "hoeffding" else clopper_pearson_lower_holds
-    return holds(claimed.p_lower, hits, n, promised.alpha)
+    found = evidence(claimed.selection.top, claimed.estimation, promised, claimed.lost)
+    return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
 
 
 def wins(claimed: Claim) -> bool:

@@ -10,7 +10,8 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-BOUNDS = ("clopper-pearson", "hoeffding", "runner-up")
+from .bounds import BOUNDS, Look
+
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
 RATIONAL = re.compile(r"[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?")
@@ -40,6 +41,10 @@ class Votes:
     def others(self, label: int) -> int:
         """The largest count of any class but `label`; "nobody" is one of them."""
         return max([count for c, count in enumerate(self.classes) if c != label] + [self.nobody])
+
+    def look(self, label: int) -> Look:
+        """What a bound for the label is asked about."""
+        return Look(self.total, self.classes[label], self.others(label))
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def terms(promise: Mapping[str, str]) -> Terms:
     if bound not in BOUNDS:
         raise ValueError(f"the promised bound is not one of {', '.join(BOUNDS)}: {bound!r}")
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
-    if again is not None and bound != "clopper-pearson":
+    if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
     return Terms(n0, n, alpha, _rational(promise, "sigma"), bound, again)
 

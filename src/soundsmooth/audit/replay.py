@@ -27,8 +27,8 @@ from fractions import Fraction
 from math import ceil, floor, prod
 from typing import NamedTuple
 
-from .bounds import clopper_pearson_above, clopper_pearson_below
-from .check import kept_alone, prove
+from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
+from .check import prove
 from .claim import Terms, Votes
 from .doubles import float_below
 from .radius import radius_below
@@ -101,10 +101,10 @@ def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
     """The price of a label that may have been chosen after the votes.
 
     With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
-    most 2α (docs/audit.md). With the runner-up's bound each class is paid for. Where independence is measured, the
+    most 2α (docs/audit.md). A bound on the other classes pays for each class. Where independence is measured, the
     bound itself pays: a model with a memory may always choose so.
     """
-    if promised.bound == "runner-up" and not selection_replayed:
+    if BOUNDS[promised.bound].two_sided and not selection_replayed:
         return len(votes.classes)
     return _price(promised, selection_replayed)
 
@@ -229,7 +229,7 @@ def _with_all_votes(
     if promised.again is not None:
         if sum(block.rows for block in blocks) != promised.again:
             raise ValueError(f"the rows of a certificate's blocks must add up to the promised m = {promised.again}")
-        hits = kept_alone(hits, promised.n, replace(promised, alpha=level), most_lost(blocks, escaped, excess))
+        hits = kept_alone(hits, promised.n, promised.again, most_lost(blocks, escaped, excess), level)
         level /= 4
     p_lower = clopper_pearson_below(hits, promised.n, level)
     return _confirmed(Fraction(p_lower), promised, error)

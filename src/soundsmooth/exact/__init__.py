@@ -12,11 +12,15 @@ from .binomial import (
     hoeffding_above,
     hoeffding_below,
 )
+from .bounds import BOUNDS, Bound, Look
 from .breakpoints import breakpoint_floor, breakpoints
 from .radius import radius_below, radius_two_below
 from .rationals import Rational, positive, probability, rational
 
 __all__ = [
+    "BOUNDS",
+    "Bound",
+    "Look",
     "Rational",
     "breakpoint_floor",
     "breakpoints",
