@@ -16,6 +16,7 @@ import pytest
 
 from soundsmooth.audit import (
     Block,
+    Gaussian,
     Terms,
     Votes,
     detection,
@@ -33,7 +34,7 @@ QUARTER = Fraction(1, 4)
 
 
 def promised(n: int, alpha: Fraction = QUARTER, bound: str = "clopper-pearson") -> Terms:
-    return Terms(1, n, alpha, Fraction(1, 4), bound)
+    return Terms(1, n, alpha, Gaussian(Fraction(1, 4)), bound)
 
 
 def binomial(n: int, hits: int, p: Fraction) -> Fraction:

@@ -272,11 +272,11 @@ def test_issuer_and_auditor_agree(honest: ss.Certificate) -> None:
 
 @pytest.mark.parametrize(("hits", "n", "m", "lost"), [(9_000, 10_000, 1000, 3), (700, 1000, 100, 0), (90, 100, 7, 7)])
 def test_the_auditors_bound_is_the_issuers(hits: int, n: int, m: int, lost: int) -> None:
-    promised = audit.Terms(100, n, Fraction(1, 1000), Fraction(1, 4), "clopper-pearson", m)
+    promised = audit.Terms(100, n, Fraction(1, 1000), audit.Gaussian(Fraction(1, 4)), "clopper-pearson", m)
     found = audit.verdict(audit.Votes((0, 100)), audit.Votes((n - hits, hits)), promised, lost)
     issued = measured_below(hits, n, Measurement(m, lost), Fraction(1, 1000))
     assert found.p_lower == pytest.approx(issued, rel=1e-15)
-    assert audit.check(found, promised).accepted
+    assert audit.check_claim(found, promised).accepted
 
 
 def changed(record: ss.Certificate, rows: object = M, lost: object = 0, word: str | None = None) -> str:

@@ -19,11 +19,11 @@ import soundsmooth as ss
 from crowds import brightness
 from soundsmooth.cli.main import main
 from soundsmooth.grid import nearest_float32
-from soundsmooth.noise import law, reference_noise
+from soundsmooth.noise import Gaussian, reference_noise
 
 SELECTION, ESTIMATION, SHARED = 0, 1, 2**64 - 1
 MARGIN, N0, N, BATCH = 255, 41, 83, 6  # neither n0 nor n is a multiple of the batch
-LAW = law("0.5", 1)
+LAW = Gaussian("0.5", 1)
 IMAGES = np.array([[[100, 150], [130, 120]], [[90, 160], [125, 127]], [[140, 128], [110, 150]]], np.uint8)
 SEED, NONCE = "by hand", "5a" * 32
 MODES = ("fresh", "shared", "batchwise")

@@ -97,7 +97,7 @@ def fill(path: Path, count: int) -> None:
 def _kind(run: Run, hits: int) -> tuple[object, Counts, Counts]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
     estimation = Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)
-    return verdict(selection, estimation, run.smoothing.law.sigma, run.settings), selection, estimation
+    return verdict(selection, estimation, run.smoothing.law, run.settings), selection, estimation
 
 
 def _certificate(run: Run, place: int, kind: tuple[object, Counts, Counts]) -> Certificate:

@@ -26,7 +26,7 @@ from soundsmooth.lab.bench.pairs import alternate, milliseconds
 from soundsmooth.lab.bench.rows import keep
 from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import SHARED_STREAM, Keystream, Law, Noise, Noisy, Purpose, law
+from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Law, Noise, Noisy, Purpose
 from soundsmooth.promise import Inputs
 from soundsmooth.runs.engine import Smoothing, Worker
 from soundsmooth.settings import settings
@@ -82,7 +82,7 @@ def measure(torch: Any, work: Work, k: str, precision: Precision, rounds: int, f
     module = getattr(networks, work.network)(work.classes).eval().cuda()
     with gpu.tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
-        smoothing = Smoothing.of(model, law(SIGMA, k), work.batch)
+        smoothing = Smoothing.of(model, Gaussian(SIGMA, k), work.batch)
         plain = gpu.Plain(torch, model, work, float(SIGMA))
         files = NoiseFiles.write(folder, smoothing, work)
 
@@ -129,7 +129,7 @@ def reloaded(smoothing: Smoothing, files: "NoiseFiles", images: Sequence[Levels]
     worker, chosen = smoothing.workers[0], settings(n0=N0, n=n)
     voting = smoothing.voting(worker, images[0].shape, n, worker.model.identity())
     for x in images:
-        certify(voting, files, x, smoothing.law.sigma, chosen)
+        certify(voting, files, x, smoothing.law, chosen)
 
 
 @dataclass(frozen=True)

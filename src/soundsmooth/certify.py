@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .arrays import Fetched, concatenate, histogram, private_copy
-from .exact import BOUNDS, Look, fair_coin_rejected, radius_below, radius_two_below
+from .exact import BOUNDS, Look, fair_coin_rejected
 from .grid import Levels
 from .lanes import lanes_of
 from .models import NOBODY, Model, Votes
-from .noise import Noisy, Purpose
+from .noise import Law, Noisy, Purpose
 from .noise.sources import Source
 from .settings import Settings
 
@@ -90,16 +90,17 @@ class Voting:
 
 
 def certify(
-    voting: Voting, noise: Source, x: Levels, sigma: Fraction, settings: Settings, progress: Progress = lambda _: None
+    voting: Voting, noise: Source, x: Levels, law: Law, settings: Settings, progress: Progress = lambda _: None
 ) -> tuple[Verdict, Counts, Counts]:
     """The paper's Certify: a verdict, and the two counts it rests on.
 
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
-    classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
+    classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ where
+    the norm of δ that the law names is below `radius`.
     """
     counts0 = sample_under_noise(voting, noise, x, Purpose.SELECTION, settings.n0, progress)
     counts = sample_under_noise(voting, noise, x, Purpose.ESTIMATION, settings.n, progress)
-    return verdict(counts0, counts, sigma, settings), counts0, counts
+    return verdict(counts0, counts, law, settings), counts0, counts
 
 
 def sample_under_noise(
@@ -251,13 +252,13 @@ class Poll:
 
 
 def verdict(
-    counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings, measured: Measurement | None = None
+    counts0: Counts, counts: Counts, law: Law, settings: Settings, measured: Measurement | None = None
 ) -> Verdict:
     """What the counts prove: the label that selection chose, with the radius that estimation allows.
 
     If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`).
 
-    Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
+    Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact.BOUNDS`, `Law.radius`).
     """
     if len(counts0.classes) != len(counts.classes):
         raise ModelChangedError(
@@ -269,13 +270,9 @@ def verdict(
         p_lower, p_upper = bound.prove(looks, settings.alpha)
     else:
         p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, settings.alpha)
-    if p_upper is None:
-        won = p_lower > 0.5
-        radius = radius_below(p_lower, sigma) if won else 0.0
-    else:
-        won = p_lower > p_upper
-        radius = radius_two_below(p_lower, p_upper, sigma) if won else 0.0
-    return Verdict(label if won else None, radius, p_lower, p_upper)
+    if p_lower > (0.5 if p_upper is None else p_upper):
+        return Verdict(label, law.radius(p_lower, p_upper), p_lower, p_upper)
+    return Verdict(None, 0.0, p_lower, p_upper)
 
 
 def predict(voting: Voting, noise: Source, x: Levels, n: int, alpha: Fraction) -> tuple[int | None, Counts]:

@@ -8,7 +8,7 @@ from .exact import Rational
 from .grid import IMAGES, Grid
 from .limits import thread_count
 from .models.recipe import ModelRecipe
-from .noise import Law, law
+from .noise import Gaussian, Law
 from .runs.engine import Smoothing
 from .smoother import warn_if_large
 
@@ -44,7 +44,7 @@ class SmootherRecipe:
         threads = thread_count(threads)
         warn_if_large(sigma, grid)
         made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
-        return cls(made, law(sigma, k, grid), batch_size)
+        return cls(made, Gaussian(sigma, k, grid), batch_size)
 
     @property
     def grid(self) -> Grid:

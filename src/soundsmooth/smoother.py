@@ -16,7 +16,7 @@ from .integers import integer
 from .limits import thread_count
 from .machine import gpus
 from .models import Model, model_of
-from .noise import law
+from .noise import Gaussian
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input
 from .settings import settings
@@ -83,7 +83,7 @@ class Smoother:
         )
         if workers is None:
             workers = gpus() if base.place is not None and device in (None, "cuda") else 1
-        self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers)
+        self.smoothing = Smoothing.of(base, Gaussian(sigma, k, grid), batch_size, threads, workers)
 
     def certify(
         self,

@@ -266,10 +266,10 @@ class Broken:
 
 
 def threaded(fails: Callable[[np.ndarray], bool]) -> Run:
-    from soundsmooth.noise import law
+    from soundsmooth.noise import Gaussian
     from soundsmooth.runs.engine import Smoothing
 
-    smoothing = Smoothing.of(Broken(fails), law("0.5"), 10, 1, 3)
+    smoothing = Smoothing.of(Broken(fails), Gaussian("0.5"), 10, 1, 3)
     return run_of(smoothing, inputs(8), settings(n0=20, n=400), secret("kill", "ab" * 32))
 
 

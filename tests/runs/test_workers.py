@@ -11,7 +11,7 @@ import torch
 import soundsmooth as ss
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.engine import Smoothing, certify_inputs
 from soundsmooth.settings import settings
@@ -190,7 +190,7 @@ class Ahead(TorchModel):
 
 def ahead(module: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, sigma: str, workers: int = 1) -> Smoothing:
     monkeypatch.setattr("soundsmooth.noise.gpu._kernels", lambda: (_ for _ in ()).throw(ImportError("no Triton")))
-    made = Smoothing.of(Ahead(module, threads=1, independence="assumed"), law(sigma), 50, 1, workers)
+    made = Smoothing.of(Ahead(module, threads=1, independence="assumed"), Gaussian(sigma), 50, 1, workers)
     assert made.made.startswith("cpu, because Triton is not installed")
     return made
 

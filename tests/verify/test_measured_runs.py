@@ -13,7 +13,7 @@ import pytest
 
 import crowds
 from soundsmooth import audit
-from soundsmooth.audit import Block, Lost, Terms, Votes, from_replayed, struck_out
+from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
 from soundsmooth.certify import Measurement, verdict
 from soundsmooth.runs.blocks import packed_bits
@@ -151,7 +151,7 @@ def forge_rows(path: Path, place: int, run: Run) -> int:
         drawn = drawn_rows(store.terms.secret, store.terms.promise, old.index)
         hits = rows_by_block(drawn, [(each.block, each.hits) for each in store.blocks(place)])
     measured = Measurement(old.measured.rows, 0)
-    found = verdict(old.selection, old.estimation, run.smoothing.law.sigma, run.settings, measured)
+    found = verdict(old.selection, old.estimation, run.smoothing.law, run.settings, measured)
     new = dataclasses.replace(old, measured=measured, **dataclasses.asdict(found))
     with closing(sqlite3.connect(path)) as db, db:
         for block, rows in hits.items():
@@ -188,7 +188,7 @@ QUARTER = Fraction(1, 4)
 
 
 def terms(n: int, again: int) -> Terms:
-    return Terms(1, n, QUARTER, Fraction(1, 4), "clopper-pearson", again)
+    return Terms(1, n, QUARTER, Gaussian(Fraction(1, 4)), "clopper-pearson", again)
 
 
 def test_most_lost_counts_what_may_be_hidden() -> None:

@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from .bounds import BOUNDS, Look, fair_coin_rejected, kept_alone
-from .claim import Claim, Terms, Votes, claim, prediction, terms
-from .radius import radius_below, radius_holds, radius_two_below, radius_two_holds
+from .claim import Claim, Terms, Votes, prediction, read_claim, terms
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
 MORE = 1 + 2.0**-40
@@ -34,10 +33,10 @@ class Report:
 def check_record(record: Mapping[str, Any]) -> Report:
     """Check a certificate's record, as its JSON is read.
 
-    Guarantee: as `check`; a record that is not one has findings.
+    Guarantee: as `check_claim`; a record that is not one has findings.
     """
     try:
-        return check(claim(record), terms(record["promise"]))
+        return check_claim(read_claim(record), terms(record["promise"]))
     except (KeyError, TypeError, AttributeError) as error:
         return Report((f"this is not a certificate's record: {error!r}",), False)
     except ValueError as error:
@@ -69,7 +68,7 @@ def check_prediction(record: Mapping[str, Any]) -> Report:
     return Report((), True)
 
 
-def check(claimed: Claim, promised: Terms) -> Report:
+def check_claim(claimed: Claim, promised: Terms) -> Report:
     """Check label, bounds and radius against the counts.
 
     Guarantee: without findings the counts add up to the promised n₀ and n; the label is the one that selection chose,
@@ -84,10 +83,10 @@ def check(claimed: Claim, promised: Terms) -> Report:
 def verdict(selection: Votes, estimation: Votes, promised: Terms, lost: int | None = None) -> Claim:
     """The certificate that the auditor would give for these counts.
 
-    Guarantee: `check` accepts it, if the counts add up, and it is tight.
+    Guarantee: `check_claim` accepts it, if the counts add up, and it is tight.
     """
     proved = prove(selection.top, estimation, promised, lost)
-    label = selection.top if proved.p_lower > (0.5 if proved.p_upper is None else proved.p_upper) else None
+    label = selection.top if wins(proved.p_lower, proved.p_upper) else None
     return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation, lost)
 
 
@@ -108,9 +107,7 @@ def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) ->
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
     p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
-    if p_upper is None:
-        return Proved(p_lower, None, radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0)
-    radius = radius_two_below(p_lower, p_upper, promised.sigma) if p_lower > p_upper else 0.0
+    radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
     return Proved(p_lower, p_upper, radius)
 
 
@@ -171,10 +168,10 @@ def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
         return
     if claimed.label != selected:
         yield f"the label is {claimed.label}, but selection chose {selected}"
-    if not wins(claimed):
+    if not wins(claimed.p_lower, claimed.p_upper):
         yield f"there is a label although class {selected} is not proved to win"
     elif not radius_follows(claimed, promised):
-        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at sigma = {promised.sigma}"
+        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at {promised.law}"
 
 
 def bounds_hold(claimed: Claim, promised: Terms) -> bool:
@@ -183,18 +180,16 @@ def bounds_hold(claimed: Claim, promised: Terms) -> bool:
     return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
 
 
-def wins(claimed: Claim) -> bool:
+def wins(p_lower: float, p_upper: float | None) -> bool:
     """Guarantee: True only if p_lower is above ½, or above p_upper where there is one."""
-    return claimed.p_lower > (0.5 if claimed.p_upper is None else claimed.p_upper)
+    return p_lower > (0.5 if p_upper is None else p_upper)
 
 
 def radius_follows(claimed: Claim, promised: Terms) -> bool:
     """Guarantee: True only if the radius is at most the one that p_lower and p_upper allow."""
     if not 0 < claimed.p_lower < 1 or claimed.p_upper == 0:
         return False
-    if claimed.p_upper is None:
-        return radius_holds(claimed.radius, claimed.p_lower, promised.sigma)
-    return radius_two_holds(claimed.radius, claimed.p_lower, claimed.p_upper, promised.sigma)
+    return promised.law.radius_holds(claimed.radius, claimed.p_lower, claimed.p_upper)
 
 
 def tight(claimed: Claim, promised: Terms) -> bool:
@@ -207,7 +202,7 @@ def tight(claimed: Claim, promised: Terms) -> bool:
         better.append(replace(claimed, p_upper=claimed.p_upper / MORE))
     if any(bounds_hold(each, promised) for each in better):
         return False
-    if not wins(claimed):
+    if not wins(claimed.p_lower, claimed.p_upper):
         return claimed.label is None
     return claimed.label is not None and not radius_follows(replace(claimed, radius=_more(claimed.radius)), promised)
 

@@ -31,7 +31,6 @@ from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_a
 from .check import prove
 from .claim import Terms, Votes
 from .doubles import float_below
-from .radius import radius_below
 
 
 @dataclass(frozen=True)
@@ -284,5 +283,5 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
 def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
     """The radius from p alone, whatever bound was promised: it is valid for each of them."""
     p_lower = max(0.0, float_below(p))
-    radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
+    radius = promised.law.radius_below(p_lower, None) if p_lower > 0.5 else 0.0
     return Confirmed(p_lower, radius, error)

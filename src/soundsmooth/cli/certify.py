@@ -178,7 +178,7 @@ def chosen_settings(choices: Choices) -> Settings:
 def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
     line(
         console,
-        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
+        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
     if independence.measured:
@@ -186,7 +186,7 @@ def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, inde
         line(
             console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
         )
-    if not largest_radius(law.sigma, chosen, independence.rows):
+    if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
         line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
     line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
@@ -230,7 +230,7 @@ def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, c
         table = Table(title="certified accuracy", title_justify="left")
         table.add_column("radius >")
         table.add_column("share of images")
-        for radius in radii_that_occur(law.sigma, chosen):
+        for radius in radii_that_occur(law, chosen):
             table.add_row(decimal_below(radius, 2), decimal_below(certified_accuracy(done, radius)))
         console.print()
         console.print(table)

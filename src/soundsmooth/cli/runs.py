@@ -13,6 +13,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from ..certificate import Certificate
+from ..noise import promised_law
 from ..promise import Inputs, Secret, secret
 from ..report import decimal_below, radii_that_occur
 from ..runs.engine import Run, Smoothing, run_of
@@ -139,9 +140,9 @@ def show_summary(console: Console, store: Store) -> None:
     console.print()
     say(console, _state(done))
     _show_troubles(console, store, done, finding)
-    settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
+    settings, law = store.terms.settings, promised_law(store.terms.promise.values)
     if labelled(store) and done.finished:
-        _show_accuracy(console, store, radii_that_occur(sigma, settings))
+        _show_accuracy(console, store, radii_that_occur(law, settings))
     if first is None:
         say(console, f"Commitment {store.terms.promise.commitment}")
     else:

@@ -13,7 +13,7 @@ from .binomial import (
     hoeffding_below,
 )
 from .bounds import BOUNDS, Bound, Look
-from .breakpoints import breakpoint_floor, breakpoints
+from .breakpoints import breakpoint_floor, breakpoint_floors
 from .radius import radius_below, radius_two_below
 from .rationals import Rational, positive, probability, rational
 
@@ -23,7 +23,7 @@ __all__ = [
     "Look",
     "Rational",
     "breakpoint_floor",
-    "breakpoints",
+    "breakpoint_floors",
     "clopper_pearson_above",
     "clopper_pearson_below",
     "fair_coin_rejected",

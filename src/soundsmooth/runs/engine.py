@@ -159,9 +159,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "inputs": inputs.digest(),
             "input count": str(len(inputs.indices)),
             "input shape": _words(inputs.shape),
-            "grid": law.grid.text,
-            "margin": str(law.margin),
-            "sigma": str(law.sigma),
+            **law.lines,
             "n0": str(settings.n0),
             "n": str(settings.n),
             "alpha": str(settings.alpha),
@@ -308,7 +306,7 @@ class Run:
         self.check_model(worker, begun.changed)
         if begun.selection.repeated or begun.estimation.repeated:  # after the look
             self.check_model(worker, worker.model.changes())
-        found = verdict(counts0, counts, self.smoothing.law.sigma, self.settings)
+        found = verdict(counts0, counts, self.smoothing.law, self.settings)
         return self.record(begun.place, found, counts0, counts, time.perf_counter() - max(begun.start, last))
 
     def side_by_side(self, progress: Progress) -> Iterator[Certificate]:
@@ -350,7 +348,7 @@ class Run:
         self.check_model(worker, worker.model.changes())
         seconds = (time.perf_counter() - start) / len(counts)
         for place, (selection, estimation) in enumerate(zip(counts0, counts, strict=True)):
-            found = verdict(selection, estimation, self.smoothing.law.sigma, self.settings)
+            found = verdict(selection, estimation, self.smoothing.law, self.settings)
             yield self.record(place, found, selection, estimation, seconds)
 
     def _all_votes(self, worker: Worker, noise: Source, purpose: Purpose, n: int, progress: Progress) -> list[Counts]:
@@ -438,7 +436,7 @@ def predict_input(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Ra
         counts=counts,
         n=n,
         alpha=str(level),
-        sigma=str(smoothing.law.sigma),
+        sigma=smoothing.law.lines["sigma"],
         margin=smoothing.law.margin,
         model=identity.digest,
         key=key.hex(),

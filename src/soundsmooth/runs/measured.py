@@ -190,7 +190,7 @@ def certify_measured(run: "Run", worker: "Worker", places: Iterable[int], progre
             rows = drawn.among(votes.labels == counts0.top)
             lost = drawn.lost(rows, alone.hits(number, x, Again(counts0.top, rows)))
             measured = Measurement(len(drawn.rows), lost)
-            found = verdict(counts0, votes.counts, run.smoothing.law.sigma, settings, measured)
+            found = verdict(counts0, votes.counts, run.smoothing.law, settings, measured)
             yield run.record(place, found, counts0, votes.counts, time.perf_counter() - start, measured)
 
 

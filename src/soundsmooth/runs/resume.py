@@ -220,7 +220,7 @@ class _Clerk:
         """From what is stored, whoever voted it."""
         counts0, counts = (self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
         measured = self._measurement(place)
-        found = verdict(counts0, counts, self.run.smoothing.law.sigma, self.run.settings, measured)
+        found = verdict(counts0, counts, self.run.smoothing.law, self.run.settings, measured)
         run = replace(self.run, environment=dict(self.engine.environment))
         certificate = run.record(place, found, counts0, counts, self.store.seconds(place), measured)
         self.store.add_certificate(place, certificate)
