@@ -51,15 +51,6 @@ def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
     return math.isfinite(p) and (p <= 0 or _beyond_hoeffding(Fraction(hits, n) - Fraction(p), n, alpha))
 
 
-def hoeffding_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
-    """Whether p is at least hits/n + √(ln(1/α) / 2n), or at least 1.
-
-    Guarantee: True only if it is so; False if it is not so, or not proved with 1024 bits.
-    """
-    _check(hits, n, alpha)
-    return math.isfinite(p) and (p >= 1 or _beyond_hoeffding(Fraction(p) - Fraction(hits, n), n, alpha))
-
-
 def _beyond_hoeffding(distance: Fraction, n: int, alpha: Fraction) -> bool:
     """Whether distance ≥ √(ln(1/α) / 2n), that is distance ≥ 0 and 2n · distance² ≥ ln(1/α)."""
     if distance < 0:
@@ -125,15 +116,6 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     """
     guess = hits / n - math.sqrt(-_float_log(alpha) / (2 * n))
     return largest_accepted(_accepts(hoeffding_lower_holds, hits, n, alpha), guess)
-
-
-def hoeffding_above(hits: int, n: int, alpha: Fraction) -> float:
-    """The auditor's own Hoeffding upper bound.
-
-    Guarantee: at least the true bound or 1, and the smallest double that is (as far as 1024 bits can prove it).
-    """
-    guess = hits / n + math.sqrt(-_float_log(alpha) / (2 * n))
-    return smallest_accepted(_accepts(hoeffding_upper_holds, hits, n, alpha), guess)
 
 
 def _accepts(

@@ -9,7 +9,6 @@ from .binomial import (
     clopper_pearson_above,
     clopper_pearson_below,
     fair_coin_rejected,
-    hoeffding_above,
     hoeffding_below,
 )
 from .bounds import BOUNDS, Bound, Look
@@ -29,7 +28,6 @@ __all__ = [
     "fair_coin_rejected",
     "float_above",
     "float_below",
-    "hoeffding_above",
     "hoeffding_below",
     "positive",
     "probability",
