@@ -13,7 +13,7 @@ import pytest
 
 import crowds
 from soundsmooth import audit
-from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out
+from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
 from soundsmooth.certify import Measurement, verdict
 from soundsmooth.runs.blocks import packed_bits
@@ -207,12 +207,12 @@ def test_most_lost_counts_what_may_be_hidden() -> None:
 
 def test_struck_out_with_measured_rows_is_the_certificates_bound() -> None:
     blocks = [Block(100, 97, 97, 10, 1, 1) for _ in range(10)]
-    found = struck_out(blocks, terms(1000, 100), Fraction(1, 1000))
+    (found,) = struck_out_together([blocks], terms(1000, 100), Fraction(1, 1000))
     (expected,) = [audit.verdict(Votes((1,)), Votes((970, 30)), terms(1000, 100), 10).p_lower]
     assert found.p_lower == expected
     assert found.error == QUARTER + Fraction(1, 1000)
     with pytest.raises(ValueError, match="must add up to the promised m"):
-        struck_out(blocks, terms(1000, 99), Fraction(1, 1000))
+        struck_out_together([blocks], terms(1000, 99), Fraction(1, 1000))
 
 
 def test_without_rows_nothing_is_proved() -> None:

@@ -17,7 +17,6 @@ from .replay import (
     escaped_and_excess,
     escaping,
     from_replayed,
-    struck_out,
     struck_out_together,
     with_mismatches,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "escaping",
     "from_replayed",
     "read_claim",
-    "struck_out",
     "struck_out_together",
     "terms",
     "verdict",

@@ -146,30 +146,22 @@ def _escape(blocks: int, bad: int, drawn: int) -> Fraction:
     return Fraction(prod(range(blocks - many - few + 1, blocks - many + 1)), prod(range(blocks - few + 1, blocks + 1)))
 
 
-def struck_out(blocks: Sequence[Block], promised: Terms, beta: Fraction, selection_replayed: bool = True) -> Confirmed:
-    """(ii) The certificate from all stored votes, after the blocks that may have escaped are struck out.
+def struck_out_together(
+    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+) -> list[Confirmed]:
+    """(ii) The certificates from all stored votes, after the blocks that may have escaped are struck out.
 
-    `blocks` are all blocks of one certificate; those with a replay were drawn from them at random. Let t be the largest
-    excess h_j − x_j among them, or 0. Except with probability β no more than b = `escaping` blocks have a larger
-    excess: if more had, b + 1 blocks of largest excess would all have been missed. So at most b unreplayed blocks have
-    more than t false hits. The b with most hits are struck out, that is counted as misses; all others lose t hits.
-    With no bad block among the drawn, t = 0.
+    Each certificate is given by all its blocks; those with a replay were drawn at random from one urn that holds the
+    blocks of all certificates. Let t be the largest excess h_j − x_j among them, or 0. Except with probability β no
+    more than b = `escaping` blocks have a larger excess: if more had, b + 1 blocks of largest excess would all have
+    been missed. So at most b unreplayed blocks have more than t false hits. In each certificate the b with most hits
+    are struck out, that is counted as misses; all others lose t hits. With no bad block among the drawn, t = 0.
 
     If independence was promised to be measured, a lost row that the store hides weighs as n/m hits (`excess_of`), and
     `most_lost` counts the rows that may be lost.
 
-    Guarantee: the claim of `Confirmed` at error α + β, against any issuer.
-    """
-    return struck_out_together([blocks], promised, beta, selection_replayed)[0]
-
-
-def struck_out_together(
-    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
-) -> list[Confirmed]:
-    """(ii) for many certificates whose blocks were drawn from one urn that holds the blocks of all of them.
-
-    Guarantee: as `struck_out` for each. The event of probability β is the same one for all: the probability that any of
-    N is false is at most Nα + β.
+    Guarantee: for each the claim of `Confirmed` at error α + β, against any issuer. The event of probability β is the
+    same one for all: the probability that any of N is false is at most Nα + β.
     """
     escaped, excess = escaped_and_excess(certificates, beta)
     level = promised.alpha / _price(promised, selection_replayed)
@@ -268,8 +260,8 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
     Guarantee: the claim of `Confirmed` at error α, *if* each stored vote is what one fixed classifier voted on its row:
     then a row is a false hit with one probability d, independently of all others, and p ≥ p_stored − d, where both are
     bounded at α/2. Against an issuer who may write what he likes into some blocks this proves nothing, because false
-    hits then come in blocks: use `struck_out`. Where independence is measured it proves nothing either, because there
-    nothing is known about the votes of a batch.
+    hits then come in blocks: use `struck_out_together`. Where independence is measured it proves nothing either,
+    because there nothing is known about the votes of a batch.
     """
     if not 0 <= false_hits <= replayed <= promised.n:
         raise ValueError(f"{false_hits} false hits among {replayed} replayed of {promised.n} votes are not possible")
