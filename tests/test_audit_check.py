@@ -30,7 +30,6 @@ from soundsmooth.audit import (
     Terms,
     Votes,
     check_claim,
-    check_prediction,
     check_record,
     read_claim,
     terms,
@@ -263,25 +262,6 @@ def test_claim_and_terms_of_a_record() -> None:
     assert terms(data["promise"]) == Terms(100, 1000, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "runner-up")
 
 
-def test_predictions() -> None:
-    """Issued ones are accepted; one vote too few for the label, another label or other totals are refused."""
-
-    def predicted(label: int | None, classes: list[int], alpha: str = "1/1000") -> dict[str, Any]:
-        return {"label": label, "counts": {"classes": classes, "nobody": 0}, "n": 100, "alpha": alpha}
-
-    least = next(hits for hits in range(51, 100) if check_prediction(predicted(1, [100 - hits, hits])).accepted)
-    assert certify.fair_coin_rejected(least, 100 - least, Fraction(1, 1000))
-    assert not certify.fair_coin_rejected(least - 1, 101 - least, Fraction(1, 1000))
-    assert check_prediction(predicted(1, [0, 100])).tight
-    assert check_prediction(predicted(None, [50, 50])).tight
-    assert check_prediction(predicted(None, [0, 100])).accepted
-    assert not check_prediction(predicted(None, [0, 100])).tight
-    for bad in (predicted(1, [101 - least, least - 1]), predicted(0, [0, 100]), predicted(1, [0, 99])):
-        assert check_prediction(bad).findings
-    for bad in (predicted(1, [0, 100], "2"), predicted(-1, [0, 100]), {"label": 1}, {**predicted(1, []), "n": 0}):
-        assert check_prediction(bad).findings
-
-
 # --- independence of the issuer --------------------------------------------------------------------------
 
 
@@ -331,7 +311,6 @@ EXEMPT = {
     "Report",
     "read_claim",
     "terms",
-    "prediction",
     "quantile_guess",
 }
 

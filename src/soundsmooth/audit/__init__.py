@@ -5,7 +5,7 @@ by other formulas: Stirling's series, sums of ratios, and one logarithm. Nothing
 so that a person can read all of it. Proofs: docs/audit.md.
 """
 
-from .check import Report, check_claim, check_prediction, check_record, verdict
+from .check import Report, check_claim, check_record, verdict
 from .claim import Claim, Terms, Votes, read_claim, terms
 from .laws import Gaussian
 from .replay import (
@@ -32,7 +32,6 @@ __all__ = [
     "Votes",
     "all_but_escaped",
     "check_claim",
-    "check_prediction",
     "check_record",
     "detection",
     "escaped_and_excess",

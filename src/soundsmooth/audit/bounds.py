@@ -77,16 +77,6 @@ def runner_up_holds(p_lower: float, p_upper: float, hits: int, others: int, n: i
     return complement or clopper_pearson_upper_holds(p_upper, others, n, alpha / 2)
 
 
-def fair_coin_rejected(first: int, second: int, alpha: Fraction) -> bool:
-    """Whether the two-sided exact binomial test rejects "both are equally likely": 2 · P(Y ≥ max) ≤ α for a fair Y.
-
-    Guarantee: True only if it rejects; False if it does not, or not provably (`tail_at_most`).
-    """
-    flips, top = first + second, max(first, second)
-    _check(min(first, second), max(flips, 1), alpha)
-    return first != second and tail_at_most(top, flips, Fraction(1, 2), alpha / 2)
-
-
 def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     """The auditor's own Clopper–Pearson lower bound.
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from .bounds import BOUNDS, Look, fair_coin_rejected, kept_alone
-from .claim import Claim, Terms, Votes, prediction, read_claim, terms
+from .bounds import BOUNDS, Look, kept_alone
+from .claim import Claim, Terms, Votes, read_claim, terms
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
 MORE = 1 + 2.0**-40
@@ -41,31 +41,6 @@ def check_record(record: Mapping[str, Any]) -> Report:
         return Report((f"this is not a certificate's record: {error!r}",), False)
     except ValueError as error:
         return Report((str(error),), False)
-
-
-def check_prediction(record: Mapping[str, Any]) -> Report:
-    """Check a prediction's record: that its label follows from its counts at its α.
-
-    Guarantee: without findings the counts add up to n, and the label is that of the most frequent class, which the
-    two-sided exact binomial test separates from all others, or an abstention.
-    """
-    try:
-        label, votes, n, alpha = prediction(record)
-    except (KeyError, TypeError, AttributeError) as error:
-        return Report((f"this is not a prediction's record: {error!r}",), False)
-    except ValueError as error:
-        return Report((str(error),), False)
-    if votes.total != n or not votes.classes:
-        return Report((f"the counts of {len(votes.classes)} classes add up to {votes.total}, not to {n}",), False)
-    hits, others = votes.classes[votes.top], votes.others(votes.top)
-    separated = hits > others and fair_coin_rejected(hits, others, alpha)
-    if label is None:
-        return Report((), not separated)
-    if label != votes.top:
-        return Report((f"the label is {label}, but most votes are for {votes.top}",), False)
-    if not separated:
-        return Report((f"{hits} votes against {others} do not separate the label at alpha = {alpha}",), False)
-    return Report((), True)
 
 
 def check_claim(claimed: Claim, promised: Terms) -> Report:

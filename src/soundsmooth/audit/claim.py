@@ -126,15 +126,6 @@ def _lost(record: Mapping[str, Any]) -> int | None:
     return lost
 
 
-def prediction(record: Mapping[str, Any]) -> tuple[int | None, Votes, int, Fraction]:
-    """Label, counts, n and α in a prediction's record (its data, read), or a ValueError that names the field."""
-    label = None if record["label"] is None else _count(record["label"], "label")
-    alpha = _rational(record, "alpha")
-    if alpha >= 1:
-        raise ValueError(f"alpha is no probability below 1: {record['alpha']}")
-    return label, _votes(record, "counts"), _count(record["n"], "n"), alpha
-
-
 def _law(promise: Mapping[str, str]) -> Law:
     text = promise["sigma"]
     word, _, parameter = text.rpartition(" ") if isinstance(text, str) else ("", "", text)
