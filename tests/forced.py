@@ -11,9 +11,19 @@ from soundsmooth.noise import Keystream, Law
 
 @dataclass(frozen=True)
 class Forced(Law):
-    """A law whose breakpoints are given, as exact fractions."""
+    """A law whose breakpoints are given, as exact fractions. It certifies nothing."""
+
+    word = "forced"
+    norm = "none"
 
     points: tuple[Fraction, ...] = ()
+
+    @property
+    def parameter(self) -> Fraction:
+        return Fraction(1)
+
+    def radius(self, p_lower: float, p_upper: float | None) -> float:
+        raise NotImplementedError
 
     def breakpoints(self, bits: int) -> tuple[int, ...]:
         return tuple(int(point * (1 << bits)) for point in self.points)
@@ -26,7 +36,7 @@ def forced(*points: Fraction) -> Forced:
     """These breakpoints and a few far out in the tails, for noise that is added to the levels 0 and 1."""
     tails = [Fraction(2 * i + 3, 1 << 33) for i in range(2 + len(points) % 2)]
     every = sorted([*points, *tails, 1 - tails[0], 1 - tails[1]])
-    return Forced(Fraction(1), Grid(levels=2, q=1), len(every) // 2 - 1, tuple(every))
+    return Forced(Grid(levels=2, q=1), len(every) // 2 - 1, tuple(every))
 
 
 def beginning(bits: Keystream, element: int, levels: int, step: int = 0) -> Fraction:

@@ -23,8 +23,18 @@ from hypothesis import strategies as st
 
 import soundsmooth as ss
 import soundsmooth.audit
-from soundsmooth import certify
-from soundsmooth.audit import Claim, Terms, Votes, check, check_prediction, check_record, claim, terms, verdict
+from soundsmooth import certify, noise
+from soundsmooth.audit import (
+    Claim,
+    Gaussian,
+    Terms,
+    Votes,
+    check_claim,
+    check_record,
+    read_claim,
+    terms,
+    verdict,
+)
 from soundsmooth.settings import settings as issuers_settings
 
 BOUNDS = ["clopper-pearson", "hoeffding", "runner-up"]
@@ -49,7 +59,7 @@ def issue(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
     """What the issuer makes of these counts."""
     chosen = issuers_settings(promised.n0, promised.n, promised.alpha, promised.bound)
     counts = [certify.Counts(votes.classes, votes.nobody) for votes in (selection, estimation)]
-    found = certify.verdict(*counts, promised.sigma, chosen)
+    found = certify.verdict(*counts, noise.Gaussian(promised.law.sigma), chosen)
     return Claim(found.label, found.radius, found.p_lower, found.p_upper, selection, estimation)
 
 
@@ -64,7 +74,7 @@ def cases(draw: st.DrawFn, most: int = 10**6) -> tuple[Votes, Votes, Terms]:
         votes.append(Votes((winner, second, third), n - winner - second - third))
     alpha = draw(st.sampled_from([Fraction(1, 1000), Fraction(1, 20), Fraction(1, 10**9)]))
     sigma = draw(st.fractions(Fraction(1, 100), 4, max_denominator=100))
-    return *votes, Terms(votes[0].total, votes[1].total, alpha, sigma, draw(st.sampled_from(BOUNDS)))
+    return *votes, Terms(votes[0].total, votes[1].total, alpha, Gaussian(sigma), draw(st.sampled_from(BOUNDS)))
 
 
 @settings(max_examples=200)
@@ -72,7 +82,7 @@ def cases(draw: st.DrawFn, most: int = 10**6) -> tuple[Votes, Votes, Terms]:
 def test_what_the_issuer_gives_is_accepted_and_tight(case: tuple[Votes, Votes, Terms]) -> None:
     """n up to 10⁶, all bounds. A failure is a false certificate or one that is wrongly refused; no false alarms."""
     claimed = issue(*case)
-    report = check(claimed, case[2])
+    report = check_claim(claimed, case[2])
     assert report.findings == ()
     assert report.tight
 
@@ -86,8 +96,8 @@ def test_the_auditors_own_verdict_is_the_issuers(case: tuple[Votes, Votes, Terms
     assert math.isclose(own.p_lower, theirs.p_lower, rel_tol=1e-15, abs_tol=1e-300)
     # Two bounds that nearly cancel magnify the last bit of each.
     assert math.isclose(own.radius, theirs.radius, rel_tol=1e-9, abs_tol=1e-14)
-    assert check(own, case[2]).accepted
-    assert check(own, case[2]).tight
+    assert check_claim(own, case[2]).accepted
+    assert check_claim(own, case[2]).tight
 
 
 @settings(max_examples=100)
@@ -95,11 +105,11 @@ def test_the_auditors_own_verdict_is_the_issuers(case: tuple[Votes, Votes, Terms
 def test_claims_raised_by_a_billionth_are_refused(case: tuple[Votes, Votes, Terms]) -> None:
     claimed, promised = issue(*case), case[2]
     if claimed.p_lower > 0:
-        assert check(replace(claimed, p_lower=claimed.p_lower * (1 + 1e-9)), promised).findings
+        assert check_claim(replace(claimed, p_lower=claimed.p_lower * (1 + 1e-9)), promised).findings
     if claimed.p_upper is not None:
-        assert check(replace(claimed, p_upper=claimed.p_upper * (1 - 1e-9)), promised).findings
-    assert check(replace(claimed, radius=claimed.radius * (1 + 1e-9) + 1e-300), promised).findings
-    smaller = check(replace(claimed, radius=claimed.radius * 0.99), promised)
+        assert check_claim(replace(claimed, p_upper=claimed.p_upper * (1 - 1e-9)), promised).findings
+    assert check_claim(replace(claimed, radius=claimed.radius * (1 + 1e-9) + 1e-300), promised).findings
+    smaller = check_claim(replace(claimed, radius=claimed.radius * 0.99), promised)
     assert smaller.accepted
     assert smaller.tight == (claimed.radius == 0)
 
@@ -143,23 +153,23 @@ PROMISED = {
 def test_each_false_field_has_a_finding(bound: str, change: dict[str, Any], finding: str) -> None:
     promised = terms({**PROMISED, "bound": bound})
     claimed = issue(*WINNER, promised)
-    assert check(claimed, promised).accepted
-    report = check(replace(claimed, **change), promised)
+    assert check_claim(claimed, promised).accepted
+    report = check_claim(replace(claimed, **change), promised)
     assert re.search(finding, " ".join(report.findings)), report
     assert not report.tight
 
 
 def test_a_second_bound_only_where_it_was_promised() -> None:
     one, two = terms(PROMISED), terms({**PROMISED, "bound": "runner-up"})
-    assert "needs a p_upper" in check(issue(*WINNER, one), two).findings[0]
-    assert "has no p_upper" in check(issue(*WINNER, two), one).findings[0]
+    assert "needs a p_upper" in check_claim(issue(*WINNER, one), two).findings[0]
+    assert "has no p_upper" in check_claim(issue(*WINNER, two), one).findings[0]
 
 
 def test_weak_claims_are_sound_and_not_tight() -> None:
     promised = terms(PROMISED)
     claimed = issue(*WINNER, promised)
     for weak in ({"radius": 0.1}, {"radius": 0.0}, {"p_lower": 0.9, "radius": 0.1}, {"label": None, "radius": 0.0}):
-        report = check(replace(claimed, **weak), promised)
+        report = check_claim(replace(claimed, **weak), promised)
         assert report.accepted
         assert not report.tight
 
@@ -241,7 +251,7 @@ def test_what_is_no_record_has_findings(odd: Any) -> None:
 
 def test_claim_and_terms_of_a_record() -> None:
     data = record("runner-up")
-    found = claim(data)
+    found = read_claim(data)
     certificate = ss.Certificate.from_json(issued("runner-up"))
     assert (found.label, found.radius, found.p_lower, found.p_upper) == (
         certificate.label,
@@ -249,26 +259,7 @@ def test_claim_and_terms_of_a_record() -> None:
         certificate.p_lower,
         certificate.p_upper,
     )
-    assert terms(data["promise"]) == Terms(100, 1000, Fraction(1, 1000), Fraction(1, 4), "runner-up")
-
-
-def test_predictions() -> None:
-    """Issued ones are accepted; one vote too few for the label, another label or other totals are refused."""
-
-    def predicted(label: int | None, classes: list[int], alpha: str = "1/1000") -> dict[str, Any]:
-        return {"label": label, "counts": {"classes": classes, "nobody": 0}, "n": 100, "alpha": alpha}
-
-    least = next(hits for hits in range(51, 100) if check_prediction(predicted(1, [100 - hits, hits])).accepted)
-    assert certify.fair_coin_rejected(least, 100 - least, Fraction(1, 1000))
-    assert not certify.fair_coin_rejected(least - 1, 101 - least, Fraction(1, 1000))
-    assert check_prediction(predicted(1, [0, 100])).tight
-    assert check_prediction(predicted(None, [50, 50])).tight
-    assert check_prediction(predicted(None, [0, 100])).accepted
-    assert not check_prediction(predicted(None, [0, 100])).tight
-    for bad in (predicted(1, [101 - least, least - 1]), predicted(0, [0, 100]), predicted(1, [0, 99])):
-        assert check_prediction(bad).findings
-    for bad in (predicted(1, [0, 100], "2"), predicted(-1, [0, 100]), {"label": 1}, {**predicted(1, []), "n": 0}):
-        assert check_prediction(bad).findings
+    assert terms(data["promise"]) == Terms(100, 1000, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "runner-up")
 
 
 # --- independence of the issuer --------------------------------------------------------------------------
@@ -318,9 +309,8 @@ EXEMPT = {
     "Lost",
     "Proved",
     "Report",
-    "claim",
+    "read_claim",
     "terms",
-    "prediction",
     "quantile_guess",
 }
 

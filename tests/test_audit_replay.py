@@ -6,7 +6,7 @@ that makes it true, so that these tests can fail.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, combinations_with_replacement, product
@@ -16,12 +16,13 @@ import pytest
 
 from soundsmooth.audit import (
     Block,
+    Confirmed,
+    Gaussian,
     Terms,
     Votes,
     detection,
     escaping,
     from_replayed,
-    struck_out,
     struck_out_together,
     with_mismatches,
 )
@@ -33,7 +34,12 @@ QUARTER = Fraction(1, 4)
 
 
 def promised(n: int, alpha: Fraction = QUARTER, bound: str = "clopper-pearson") -> Terms:
-    return Terms(1, n, alpha, Fraction(1, 4), bound)
+    return Terms(1, n, alpha, Gaussian(Fraction(1, 4)), bound)
+
+
+def struck_out(blocks: Sequence[Block], terms: Terms, beta: Fraction, selection_replayed: bool = True) -> Confirmed:
+    """For one certificate, whose blocks are all that are in the urn."""
+    return struck_out_together([blocks], terms, beta, selection_replayed)[0]
 
 
 def binomial(n: int, hits: int, p: Fraction) -> Fraction:

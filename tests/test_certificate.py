@@ -23,6 +23,7 @@ from soundsmooth import __version__, embedded, machine
 from soundsmooth.certificate import raised, truncated
 from soundsmooth.certify import verdict
 from soundsmooth.cli.certify import show_row
+from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Promise
 from soundsmooth.report import (
     average_certified_radius,
@@ -223,7 +224,7 @@ def test_a_consistent_record_with_another_n_is_refused() -> None:
     """Counts that do not add up to the promised n, with bounds that do follow from them."""
     record = certificate()
     counts = replace(record.estimation, classes=tuple(2 * c for c in record.estimation.classes))
-    found = verdict(record.selection, counts, Fraction(1, 4), settings(n=2000))
+    found = verdict(record.selection, counts, Gaussian("1/4"), settings(n=2000))
     forged = replace(record, estimation=counts, radius=found.radius, p_lower=found.p_lower)
     with pytest.raises(ValueError, match="do not add up"):
         forged.check()
@@ -281,8 +282,8 @@ def test_decimals_of_shares_are_truncated() -> None:
 
 def test_radii_that_occur_stop_at_the_largest() -> None:
     chosen = settings(n=100_000)
-    assert 0.95 < largest_radius(Fraction(1, 4), chosen) < 0.96
-    assert radii_that_occur(Fraction(1, 4), chosen)[-1] == Fraction(3, 4)
+    assert 0.95 < largest_radius(Gaussian("1/4"), chosen) < 0.96
+    assert radii_that_occur(Gaussian("1/4"), chosen)[-1] == Fraction(3, 4)
 
 
 def with_independence(word: str) -> ss.Certificate:

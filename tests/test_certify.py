@@ -20,7 +20,7 @@ from soundsmooth.exact import (
 from soundsmooth.exact.balls import float_above
 from soundsmooth.grid import IMAGES
 from soundsmooth.models.callables import CallableModel
-from soundsmooth.noise import Keystream, Noisy, Purpose, Sampler, law
+from soundsmooth.noise import Gaussian, Keystream, Noisy, Purpose, Sampler
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.settings import settings
@@ -44,7 +44,7 @@ class Recorder:
 
 
 def fresh(sigma: str = "0.5", stream: int = 0) -> FreshNoise:
-    return FreshNoise(Sampler(law(sigma), 1), KEY, stream)
+    return FreshNoise(Sampler(Gaussian(sigma), 1), KEY, stream)
 
 
 def votes(scores: Callable, n: int, batch: int, noise: object | None = None) -> Counts:
@@ -54,7 +54,7 @@ def votes(scores: Callable, n: int, batch: int, noise: object | None = None) -> 
 def test_the_model_sees_the_noisy_copies_in_order() -> None:
     seen = Recorder()
     votes(seen, 10, 5)
-    a_law = law("0.5")
+    a_law = Gaussian("0.5")
     noise = Sampler(a_law, 1).noise(Keystream(KEY, Purpose.ESTIMATION, 0), 0, 10, 12).levels.reshape(10, 3, 2, 2)
     expected = IMAGES.values(np.clip(noise.astype(int) + IMAGE, a_law.lowest, a_law.highest))
     assert np.array_equal(np.concatenate(seen.batches), expected)
@@ -147,7 +147,7 @@ def test_no_way_leads_from_a_batch_to_rows_that_have_not_voted() -> None:
 @pytest.mark.parametrize("shared", [False, True], ids=["fresh", "shared"])
 def test_a_model_that_writes_into_its_batch_spoils_nothing(make: Callable, shared: bool) -> None:
     def source() -> object:
-        return SharedNoise(Sampler(law("0.5"), 1), KEY) if shared else fresh()
+        return SharedNoise(Sampler(Gaussian("0.5"), 1), KEY) if shared else fresh()
 
     noise = source()
     assert votes(make(), 50, 10, noise) == votes(Recorder(), 50, 10, source())
@@ -155,7 +155,7 @@ def test_a_model_that_writes_into_its_batch_spoils_nothing(make: Callable, share
 
 
 def test_shared_noise_is_read_only() -> None:
-    noise = SharedNoise(Sampler(law("0.5"), 1), KEY)
+    noise = SharedNoise(Sampler(Gaussian("0.5"), 1), KEY)
     noise.noisy(Purpose.ESTIMATION, IMAGE, 0, 3)
     (kept,) = noise._kept.values()
     with pytest.raises(ValueError, match="read-only"):
@@ -163,22 +163,23 @@ def test_shared_noise_is_read_only() -> None:
 
 
 SIGMA = Fraction(1, 2)
+LAW = Gaussian(SIGMA)
 
 
 def test_verdict_from_the_winner_alone() -> None:
-    found = verdict(Counts((2, 8, 0), 0), Counts((100, 890, 5), 5), SIGMA, settings(n=1000))
+    found = verdict(Counts((2, 8, 0), 0), Counts((100, 890, 5), 5), LAW, settings(n=1000))
     p = clopper_pearson_below(890, 1000, Fraction(1, 1000))
     assert (found.label, found.p_lower, found.p_upper, found.radius) == (1, p, None, radius_below(p, SIGMA))
 
 
 def test_verdict_by_hoeffding() -> None:
-    found = verdict(Counts((2, 8), 0), Counts((100, 900), 0), SIGMA, settings(n=1000, bound="hoeffding"))
+    found = verdict(Counts((2, 8), 0), Counts((100, 900), 0), LAW, settings(n=1000, bound="hoeffding"))
     assert found.p_lower == hoeffding_below(900, 1000, Fraction(1, 1000))
 
 
 def test_the_label_is_the_one_that_selection_chose() -> None:
     """Even when estimation prefers another class: choosing after the fact would cost more than α."""
-    found = verdict(Counts((6, 4), 0), Counts((10, 990), 0), SIGMA, settings(n=1000))
+    found = verdict(Counts((6, 4), 0), Counts((10, 990), 0), LAW, settings(n=1000))
     assert found.label is None
     assert found.p_lower == clopper_pearson_below(10, 1000, Fraction(1, 1000))
 
@@ -186,7 +187,7 @@ def test_the_label_is_the_one_that_selection_chose() -> None:
 @pytest.mark.parametrize("nobody", [0, 300])
 def test_runner_up_is_the_most_frequent_of_all_others_nobody_included(nobody: int) -> None:
     counts = Counts((150, 500 - nobody + 150, 200, 0), nobody)
-    found = verdict(Counts((0, 9, 0, 0), 0), counts, SIGMA, settings(n=1000, bound="runner-up"))
+    found = verdict(Counts((0, 9, 0, 0), 0), counts, LAW, settings(n=1000, bound="runner-up"))
     half = Fraction(1, 2000)
     p_lower = clopper_pearson_below(counts.classes[1], 1000, half)
     p_upper = clopper_pearson_above(max(200, nobody), 1000, half)
@@ -200,14 +201,14 @@ def test_runner_up_is_the_most_frequent_of_all_others_nobody_included(nobody: in
 @pytest.mark.parametrize("hits", [600, 750, 990, 1000])
 def test_runner_up_never_exceeds_what_the_winner_leaves(hits: int) -> None:
     """With two classes both bounds on the loser are the same number, up to their rounding: the smaller counts."""
-    found = verdict(Counts((9, 0), 0), Counts((hits, 1000 - hits), 0), SIGMA, settings(n=1000, bound="runner-up"))
+    found = verdict(Counts((9, 0), 0), Counts((hits, 1000 - hits), 0), LAW, settings(n=1000, bound="runner-up"))
     above = clopper_pearson_above(1000 - hits, 1000, Fraction(1, 2000))
     assert found.p_upper == min(above, float_above(1 - Fraction(found.p_lower)))
 
 
 def test_runner_up_can_certify_below_one_half() -> None:
     found = verdict(
-        Counts((9, 0, 0, 0), 0), Counts((4500, 2000, 1800, 1700), 0), SIGMA, settings(n=10_000, bound="runner-up")
+        Counts((9, 0, 0, 0), 0), Counts((4500, 2000, 1800, 1700), 0), LAW, settings(n=10_000, bound="runner-up")
     )
     assert found.label == 0
     assert found.p_lower < 0.5
@@ -216,12 +217,12 @@ def test_runner_up_can_certify_below_one_half() -> None:
 
 @pytest.mark.parametrize("bound", ["clopper-pearson", "hoeffding", "runner-up"])
 def test_abstention_claims_nothing(bound: str) -> None:
-    found = verdict(Counts((5, 5), 0), Counts((505, 495), 0), SIGMA, settings(n=1000, bound=bound))
+    found = verdict(Counts((5, 5), 0), Counts((505, 495), 0), LAW, settings(n=1000, bound=bound))
     assert (found.label, found.radius) == (None, 0.0)
 
 
 def test_only_nobody_abstains() -> None:
-    found = verdict(Counts((0, 0), 10), Counts((0, 0), 1000), SIGMA, settings(n=1000))
+    found = verdict(Counts((0, 0), 10), Counts((0, 0), 1000), LAW, settings(n=1000))
     assert found.label is None
 
 

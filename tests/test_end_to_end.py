@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 import soundsmooth as ss
 from soundsmooth.exact import clopper_pearson_below, radius_below
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 
 KEYS, N, ALPHA = 2000, 400, Fraction(1, 20)
 SIGMA = Fraction(1, 2)
@@ -42,7 +42,7 @@ def allowed(rate: float) -> tuple[int, int]:
 
 def masses(levels: range) -> dict[int, float]:
     """P(T = j), to 128 bits and then to a double."""
-    a_law = law(SIGMA)
+    a_law = Gaussian(SIGMA)
     edges = [0, *a_law.breakpoints(BITS), 1 << BITS]
     return {j: (edges[j + a_law.reach + 1] - edges[j + a_law.reach]) / 2**BITS for j in levels}
 
@@ -55,7 +55,7 @@ def pixel(batch: np.ndarray) -> np.ndarray:
 
 def pixel_probability(level: int = 160) -> float:
     """P(clamp(x + T) ≥ 100) = P(T ≥ 100 − x) = 1 − B_{99 − x}."""
-    a_law = law(SIGMA)
+    a_law = Gaussian(SIGMA)
     return float(1 - Fraction(a_law.breakpoint(99 - level, BITS), 1 << BITS))
 
 
@@ -67,7 +67,7 @@ def half_space(batch: np.ndarray) -> np.ndarray:
 
 def half_space_probability(level: int = 130) -> float:
     """P(3x + T₁ + T₂ + T₃ ≥ 300) by convolution; the noise is never clamped within 10⁻³⁰ of probability."""
-    reach = law(SIGMA).reach
+    reach = Gaussian(SIGMA).reach
     single = np.array([mass for _, mass in sorted(masses(range(-reach, reach + 1)).items())])
     triple = np.convolve(np.convolve(single, single), single)
     sums = np.arange(-3 * reach, 3 * reach + 1) + 3 * level

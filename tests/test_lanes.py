@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from soundsmooth import certify
-from soundsmooth.smoothing.voting import Voting
 from soundsmooth.lanes import OneLane, TwoLanes, _Made, lanes_of
 from soundsmooth.machine import Place
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
+from soundsmooth.smoothing.voting import Voting
 
 
 @dataclass(eq=False)

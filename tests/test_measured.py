@@ -16,8 +16,8 @@ import crowds
 import soundsmooth as ss
 from issuing import issue
 from soundsmooth import audit
-from soundsmooth.certify import Measurement, measured_below
-from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
+from soundsmooth.certify import Measurement
+from soundsmooth.exact import BOUNDS, Look, clopper_pearson_above, clopper_pearson_below
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -38,6 +38,12 @@ def honest() -> ss.Certificate:
 
 
 # --- the formula ------------------------------------------------------------------------------------------------
+
+
+def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
+    """The bound of a certificate whose independence is measured."""
+    looks = [Look(n, hits, n - hits)]
+    return BOUNDS["clopper-pearson"].prove_alone(looks, measured.rows, measured.lost, alpha)[0]
 
 
 def failures(n: int, m: int, p: float, turned: int, bound: np.ndarray) -> float:
@@ -268,11 +274,11 @@ def test_issuer_and_auditor_agree(honest: ss.Certificate) -> None:
 
 @pytest.mark.parametrize(("hits", "n", "m", "lost"), [(9_000, 10_000, 1000, 3), (700, 1000, 100, 0), (90, 100, 7, 7)])
 def test_the_auditors_bound_is_the_issuers(hits: int, n: int, m: int, lost: int) -> None:
-    promised = audit.Terms(100, n, Fraction(1, 1000), Fraction(1, 4), "clopper-pearson", m)
+    promised = audit.Terms(100, n, Fraction(1, 1000), audit.Gaussian(Fraction(1, 4)), "clopper-pearson", m)
     found = audit.verdict(audit.Votes((0, 100)), audit.Votes((n - hits, hits)), promised, lost)
     issued = measured_below(hits, n, Measurement(m, lost), Fraction(1, 1000))
     assert found.p_lower == pytest.approx(issued, rel=1e-15)
-    assert audit.check(found, promised).accepted
+    assert audit.check_claim(found, promised).accepted
 
 
 def changed(record: ss.Certificate, rows: object = M, lost: object = 0, word: str | None = None) -> str:

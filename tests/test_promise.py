@@ -13,7 +13,7 @@ import soundsmooth as ss
 from soundsmooth.grid import IMAGES, Grid
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.digest import callable_digest
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.runs.plan import plan_run, promise_of
 from soundsmooth.runs.pools import LocalPool
@@ -174,7 +174,7 @@ def test_only_levels_of_the_grid_are_promised(levels: np.ndarray) -> None:
 def test_promise_of_a_run_word_for_word() -> None:
     """Every field, for a model, inputs and settings that are known."""
     grid, levels = Grid(16, 15, Fraction(1, 2)), np.arange(4, dtype=np.int16).reshape(2, 2)
-    smoothing = Smoothing.of(CallableModel(halves), law("1/3", 2, grid), batch=7)
+    smoothing = Smoothing.of(CallableModel(halves), Gaussian("1/3", 2, grid), batch=7)
     images = Inputs((4,), (levels,), (1,))
     hidden = Secret(bytes(32))
     promise = promise_of(

@@ -18,7 +18,7 @@ from soundsmooth.machine import Place
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import SHARED_STREAM, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, law
+from soundsmooth.noise import SHARED_STREAM, Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.settings import settings
@@ -86,7 +86,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> Non
 )
 def test_the_same_counts_as_on_the_cpu(options: Mapping[str, Any], batch: int) -> None:
     """Fresh and shared noise, batches that fill up and batches that do not."""
-    model, a_law = on_device(**options), law("1/2")
+    model, a_law = on_device(**options), Gaussian("1/2")
     sampler = GpuSampler(a_law, model.place, threads=1)
     assert counts(model, FreshNoise(sampler, KEY, STREAM), IMAGE, batch) == on_cpu(a_law, IMAGE)
     if batch == 10:
@@ -99,7 +99,7 @@ class Doubtful:
     """Noise of which one request of estimation is wrong and in doubt, unless it has to be sure."""
 
     def __init__(self, wrong_from: int, doubt: int = 1) -> None:
-        self._exact = FreshNoise(Sampler(law("1/2"), 1), KEY, STREAM)
+        self._exact = FreshNoise(Sampler(Gaussian("1/2"), 1), KEY, STREAM)
         self._wrong_from, self._doubt = wrong_from, doubt
         self.asked: list[tuple[Purpose, int, int, bool]] = []
 
@@ -122,7 +122,7 @@ def test_a_doubtful_batch_is_voted_again(monkeypatch: pytest.MonkeyPatch, wrong_
     """The same copies of the same purpose, now sure; selection, which was not in doubt, is left alone."""
     monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
     model, noise = CallableModel(by_first_coordinate), Doubtful(wrong_from)
-    assert both(Voting(model, BATCH, {}), noise, IMAGE) == on_cpu(law("1/2"), IMAGE)
+    assert both(Voting(model, BATCH, {}), noise, IMAGE) == on_cpu(Gaussian("1/2"), IMAGE)
     blocks = [(Purpose.ESTIMATION, first, 10) for first in (0, 10, 20)]
     once = [(Purpose.SELECTION, 0, 10, False), *((*block, False) for block in blocks)]
     assert noise.asked == [*once, *((*block, True) for block in blocks)]
@@ -130,7 +130,7 @@ def test_a_doubtful_batch_is_voted_again(monkeypatch: pytest.MonkeyPatch, wrong_
 
 def test_without_a_doubt_nothing_is_voted_again() -> None:
     noise = Doubtful(0, doubt=0)
-    assert counts(CallableModel(by_first_coordinate), noise, IMAGE) == on_cpu(law("1/2"), IMAGE)
+    assert counts(CallableModel(by_first_coordinate), noise, IMAGE) == on_cpu(Gaussian("1/2"), IMAGE)
     assert not any(sure for *_, sure in noise.asked)
 
 
@@ -177,7 +177,7 @@ def test_votes_of_inference_mode_stand_in_for_a_gpus() -> None:
 @pytest.mark.parametrize("compilation", ["none", "cuda-graph"])
 def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
     """Sampling, voting and counting are queued: torch would raise an error at any synchronisation."""
-    model, a_law = TorchModel(FirstCoordinate(), DEVICE, compilation=compilation), law("1/2")
+    model, a_law = TorchModel(FirstCoordinate(), DEVICE, compilation=compilation), Gaussian("1/2")
     assert model.place is not None
     noise = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM)
     voting = Voting(model, BATCH, model.flags())
@@ -211,7 +211,7 @@ class Slow(FirstCoordinate):
 def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 batches in two lanes, whose memory is used again and again, against one lane: the same votes, copy by copy."""
     monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
-    model, a_law = TorchModel(Slow(), DEVICE), law("1/2")
+    model, a_law = TorchModel(Slow(), DEVICE), Gaussian("1/2")
     assert model.place is not None
     noise, voting = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM), Voting(model, 500, model.flags())
     x = np.tile(IMAGE, (1, 16, 16))

@@ -29,7 +29,7 @@ def main() -> None:
                 output.certificate(record)
                 done.append(record)
         print(f"sigma {sigma}, n = {options.n}, {len(done)} images, commitment {done[0].commitment}")
-        for radius in radii_that_occur(sigma, chosen):
+        for radius in radii_that_occur(smooth.smoothing.law, chosen):
             print(f"  radius > {decimal_below(radius, 2)}: {decimal_below(certified_accuracy(done, Fraction(radius)))}")
         print(f"  average certified radius {decimal_below(average_certified_radius(done))}", flush=True)
 

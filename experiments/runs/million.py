@@ -98,7 +98,7 @@ def fill(path: Path, count: int) -> None:
 def _kind(run: RunPlan, hits: int) -> tuple[object, Counts, Counts]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
     estimation = Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)
-    return verdict(selection, estimation, run.pool.smoothing.law.sigma, run.settings), selection, estimation
+    return verdict(selection, estimation, run.pool.smoothing.law, run.settings), selection, estimation
 
 
 def _certificate(run: RunPlan, place: int, kind: tuple[object, Counts, Counts]) -> Certificate:

@@ -27,7 +27,7 @@ from soundsmooth.grid import IMAGES
 from soundsmooth.lab.bench.asked import paths
 from soundsmooth.machine import environment
 from soundsmooth.models import Identity
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.jobs import Outcome
@@ -153,7 +153,7 @@ def driver(size: int) -> dict[str, float]:
         count: CopyVotes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
         for count in (100, 5000)
     }
-    smoothing = Smoothing(law("0.5", 6, IMAGES), (), 1000, "nowhere")
+    smoothing = Smoothing(Gaussian("0.5", 6, IMAGES), (), 1000, "nowhere")
     run = run_elsewhere(Survey(Identity("onnx", "0" * 64), smoothing, KIND, environment()), inputs, chosen, secret())
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "run.db", run) as store:
         engine: Any = Elsewhere(InstantCrew(votes, size), None, run, KIND)  # type: ignore[arg-type]

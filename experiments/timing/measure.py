@@ -26,10 +26,11 @@ from soundsmooth.lab.bench.pairs import alternate, milliseconds
 from soundsmooth.lab.bench.rows import keep
 from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import SHARED_STREAM, Keystream, Law, Noise, Noisy, Purpose, law
+from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Law, Noise, Noisy, Purpose
 from soundsmooth.promise import Inputs
 from soundsmooth.settings import settings
-from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.smoothing.classifier import Replica, Smoothing
+from soundsmooth.smoothing.voting import Voting, sample_under_noise
 
 N0, SIGMA = 100, "0.5"
 #: Network, batch and margins k of the paper's table, and the ratios to the standard procedure that it found.
@@ -82,7 +83,7 @@ def measure(torch: Any, work: Work, k: str, precision: Precision, rounds: int, f
     module = getattr(networks, work.network)(work.classes).eval().cuda()
     with gpu.tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
-        smoothing = Smoothing.of(model, law(SIGMA, k), work.batch)
+        smoothing = Smoothing.of(model, Gaussian(SIGMA, k), work.batch)
         plain = gpu.Plain(torch, model, work, float(SIGMA))
         files = NoiseFiles.write(folder, smoothing, work)
 
@@ -127,9 +128,11 @@ def methods(
 def reloaded(smoothing: Smoothing, files: "NoiseFiles", images: Sequence[Levels], n: int) -> None:
     """Sound certification with noise from files, read again for each image."""
     worker, chosen = smoothing.replicas[0], settings(n0=N0, n=n)
-    voting = smoothing.voting(worker, images[0].shape, n, worker.model.identity())
+    voting = Voting(worker.model, smoothing.batch_for(images[0].shape, n), worker.model.identity().flags)
     for x in images:
-        certify(voting, files, x, smoothing.law.sigma, chosen)
+        samples = {Purpose.SELECTION: N0, Purpose.ESTIMATION: n}
+        counts = {each: sample_under_noise(voting, files, x, each, count) for each, count in samples.items()}
+        certify(counts.__getitem__, smoothing.law, chosen)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,7 @@ def fill(path: Path, count: int, votes: bool) -> None:
                 hits = found.hits(0) if votes and block.purpose == Purpose.ESTIMATION else None
                 store.add_block(place, block, found.counts, hits, 0.1, run.environment)
             counts0, counts = (store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
-            found_verdict = verdict(counts0, counts, Fraction(1, 4), run.settings)
+            found_verdict = verdict(counts0, counts, run.smoothing.law, run.settings)
             store.add_certificate(place, run.record(place, found_verdict, counts0, counts, 1.0))
 
 

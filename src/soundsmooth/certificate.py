@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
-from .exact import rational
+from .exact import BOUNDS, rational
 from .grid import IMAGES
 from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS
-from .noise import SHARED_STREAM
+from .noise import SHARED_STREAM, Law, promised_law
 from .promise import SPEC, Promise
 from .settings import promised_settings
 
@@ -70,6 +70,14 @@ class Certificate:
         return "verifier's nonce" if self.nonce else "self-chosen"
 
     @property
+    def law(self) -> Law:
+        """The promised noise; a ValueError if there is none like it."""
+        try:
+            return promised_law(self.promise.values)
+        except ValueError as error:
+            raise ValueError(f"the certificate's noise does not exist: {error}") from None
+
+    @property
     def independence(self) -> str:
         """How it is known that rows of a batch do not see each other and calls leave no trace."""
         return self.promise.values["independence"]
@@ -105,7 +113,7 @@ class Certificate:
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
-            f"class {self.label} for every ‖δ‖₂ < {truncated(self.radius)}{unit} "
+            f"class {self.label} for every {self.law.norm} < {truncated(self.radius)}{unit} "
             f"(p ≥ {truncated(self.p_lower)}, α = {alpha}; {origin})"
         )
 
@@ -167,7 +175,7 @@ class Certificate:
         if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
             raise ValueError("the certificate's counts do not add up to the promised n0 and n")
         self._check_measured()
-        found = verdict(self.selection, self.estimation, Fraction(promised["sigma"]), chosen, self.measured)
+        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
@@ -182,7 +190,7 @@ class Certificate:
             return
         if any(type(number) is not int for number in (measured.rows, measured.lost)) or measured.rows != rows:
             raise ValueError("the certificate's rows that were voted again are not as many as it promised")
-        if not 0 <= measured.lost <= measured.rows or self.promise.values["bound"] != "clopper-pearson":
+        if not 0 <= measured.lost <= measured.rows or not BOUNDS[self.promise.values["bound"]].measurable:
             raise ValueError("the certificate's measurement of independence is not a possible one")
 
     def _check_types(self) -> None:
@@ -202,7 +210,7 @@ class Certificate:
             raise ValueError("the certificate's time is no number of seconds")
         if promised["spec"] != SPEC or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
-        for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
+        for name in ("n0", "n", "alpha", "batch", "input count"):
             if str(rational(promised[name], f"the certificate's {name}")) != promised[name]:
                 raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
 

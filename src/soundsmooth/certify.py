@@ -5,19 +5,10 @@ The procedures that sample and predict are `smoothing.voting.sample_under_noise`
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from math import floor
 
-from .exact import (
-    clopper_pearson_above,
-    clopper_pearson_below,
-    float_above,
-    hoeffding_below,
-    radius_below,
-    radius_two_below,
-)
+from .exact import BOUNDS, Look
 from .noise import Law, Purpose
-from .settings import BoundName, Settings
+from .settings import Settings
 
 
 class ModelChangedError(ValueError):
@@ -43,6 +34,10 @@ class Counts:
     def most_among_others(self, label: int) -> int:
         """The largest count of any class but `label`, nobody included."""
         return max([*self.classes[:label], *self.classes[label + 1 :], self.nobody])
+
+    def look(self, label: int) -> Look:
+        """What a bound for the label is asked about."""
+        return Look(self.total, self.classes[label], self.most_among_others(label))
 
 
 @dataclass(frozen=True)
@@ -71,65 +66,33 @@ def certify(
 ) -> Verdict:
     """The paper's Certify: n₀ noisy copies select a class, n others estimate its probability.
 
+    If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`).
+
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
-    classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ with ‖δ‖₂ < radius.
+    classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ where the norm of δ that the law names
+    is below `radius`. p_lower and p_upper err outwards and the radius downwards (`exact`).
     """
-    return verdict(sample(Purpose.SELECTION), sample(Purpose.ESTIMATION), law.sigma, settings, measured)
+    selection, estimation = sample(Purpose.SELECTION), sample(Purpose.ESTIMATION)
+    if len(selection.classes) != len(estimation.classes):
+        raise ModelChangedError(
+            f"the model has {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
+        )
+    label = selection.top
+    bound, looks = BOUNDS[settings.bound], [estimation.look(label)]
+    if measured is None:
+        p_lower, p_upper = bound.prove(looks, settings.alpha)
+    else:
+        p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, settings.alpha)
+    if p_lower > (0.5 if p_upper is None else p_upper):
+        return Verdict(label, law.radius(p_lower, p_upper), p_lower, p_upper)
+    return Verdict(None, 0.0, p_lower, p_upper)
 
 
 def verdict(
-    counts0: Counts, counts: Counts, sigma: Fraction, settings: Settings, measured: Measurement | None = None
+    selection: Counts, estimation: Counts, law: Law, settings: Settings, measured: Measurement | None = None
 ) -> Verdict:
-    """What the counts prove: the label that selection chose, with the radius that estimation allows.
+    """What these counts prove.
 
-    If independence was measured, p_lower is for the classifier that sees one row at a time (`measured_below`).
-
-    Guarantee: p_lower and p_upper err outwards and the radius downwards (`exact`).
+    Guarantee: that of `certify`, if they are what was sampled.
     """
-    if len(counts0.classes) != len(counts.classes):
-        raise ModelChangedError(
-            f"the model has {len(counts0.classes)} classes in selection and {len(counts.classes)} in estimation"
-        )
-    label = counts0.top
-    if measured is None:
-        p_lower, p_upper = _bounds(counts, label, settings.bound, settings.alpha)
-    else:
-        p_lower, p_upper = measured_below(counts.classes[label], counts.total, measured, settings.alpha), None
-    if p_upper is None:
-        won = p_lower > 0.5
-        radius = radius_below(p_lower, sigma) if won else 0.0
-    else:
-        won = p_lower > p_upper
-        radius = radius_two_below(p_lower, p_upper, sigma) if won else 0.0
-    return Verdict(label if won else None, radius, p_lower, p_upper)
-
-
-def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
-    """A lower bound for the probability that one row, alone, votes for the label.
-
-    Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from the
-    rows that were voted again, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these
-    are independent whatever the batches do: the lower bound from them, at α/4, is above ½ and wrong, for any class at
-    all, with probability at most α/2. Any class: a model with a memory may have selected the label with the copies for
-    estimation in view (docs/audit.md, Theorem 4).
-    (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on each
-    other: then the hits in batches are not binomial.)
-
-    Guarantee: at most the true value of this bound.
-    """
-    lost = Fraction(clopper_pearson_above(measured.lost, measured.rows, alpha / 2))
-    return clopper_pearson_below(max(0, hits - floor(n * lost)), n, alpha / 4)
-
-
-def _bounds(counts: Counts, label: int, bound: BoundName, alpha: Fraction) -> tuple[float, float | None]:
-    hits, n = counts.classes[label], counts.total
-    if bound == "clopper-pearson":
-        return clopper_pearson_below(hits, n, alpha), None
-    if bound == "hoeffding":
-        return hoeffding_below(hits, n, alpha), None
-    # The most frequent of the others dominates the count of the true runner-up, whichever class that is, and
-    # the bound rises with the count: no price for the number of classes. (Bounding the runner-up that selection
-    # named would leave out all the others.)
-    p_lower = clopper_pearson_below(hits, n, alpha / 2)
-    others = clopper_pearson_above(counts.most_among_others(label), n, alpha / 2)
-    return p_lower, min(others, float_above(1 - Fraction(p_lower)))
+    return certify({Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}.__getitem__, law, settings, measured)

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from .certificate import Certificate, raised, truncated
 from .certify import Counts, Measurement, verdict
+from .noise import Law
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))
@@ -34,18 +35,18 @@ def promised_count(certificates: Sequence[Certificate]) -> int:
     return int(certificates[0].promise.values["input count"])
 
 
-def largest_radius(sigma: Fraction, settings: Settings, rows: int | None = None) -> float:
+def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> float:
     """What a certificate says when every copy votes for the same class: no radius can exceed it.
 
     `rows` are those that are voted again alone, if independence is measured.
     """
     measured = None if rows is None else Measurement(rows, 0)
-    return verdict(Counts((1, 0), 0), Counts((settings.n, 0), 0), sigma, settings, measured).radius
+    return verdict(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured).radius
 
 
-def radii_that_occur(sigma: Fraction, settings: Settings) -> list[Fraction]:
+def radii_that_occur(law: Law, settings: Settings) -> list[Fraction]:
     """The usual radii below the largest one."""
-    most = Fraction(largest_radius(sigma, settings))
+    most = Fraction(largest_radius(law, settings))
     return [radius for radius in RADII if radius < most] or [Fraction(0)]
 
 

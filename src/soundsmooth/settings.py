@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, SupportsIndex
+from typing import SupportsIndex
 
-from .exact import Rational, probability
+from .exact import BOUNDS, Rational, probability
 from .integers import integer
 from .noise.sources import NOISE_MODES, NoiseMode
 
-BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
-#: From p_A alone by Clopper–Pearson (the default) or Hoeffding; or from p_A and p_B, each at α/2.
-BOUNDS: tuple[BoundName, ...] = ("clopper-pearson", "hoeffding", "runner-up")
 MOST_COPIES = 10**9
+DEFAULT_BOUND = next(iter(BOUNDS))
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,8 @@ class Settings:
     n0: int
     n: int
     alpha: Fraction
-    bound: BoundName
+    bound: str
+    """One of `exact.BOUNDS`."""
     noise: NoiseMode
 
 
@@ -30,18 +29,17 @@ def settings(
     n0: int = 100,
     n: int = 100_000,
     alpha: Rational = "0.001",
-    bound: str = "clopper-pearson",
+    bound: str = DEFAULT_BOUND,
     noise: str = "fresh",
 ) -> Settings:
     """Settings from what the user wrote, or a ValueError that says what is wrong."""
     n0, n = copies(n0, "n0"), copies(n, "n")
-    chosen = next((known for known in BOUNDS if known == bound), None)
-    if chosen is None:
+    if bound not in BOUNDS:
         raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, not {bound!r}")
     mode = next((known for known in NOISE_MODES if known == noise), None)
     if mode is None:
         raise ValueError(f"noise must be one of {', '.join(NOISE_MODES)}, not {noise!r}")
-    return Settings(n0, n, probability(alpha, "alpha"), chosen, mode)
+    return Settings(n0, n, probability(alpha, "alpha"), bound, mode)
 
 
 def promised_settings(promised: Mapping[str, str]) -> Settings:

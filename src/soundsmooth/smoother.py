@@ -20,7 +20,7 @@ from .limits import thread_count
 from .machine import gpus
 from .models import model_of
 from .models.recipe import ModelRecipe
-from .noise import law
+from .noise import Gaussian
 from .progress import progress_bar
 from .promise import Inputs, Promise, secret
 from .runs.engines import remote_pool
@@ -98,7 +98,7 @@ class Smoother:
         self._workers = workers
         if workers is None:
             workers = gpus() if base.place is not None and device in (None, "cuda") else 1
-        self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers)
+        self.smoothing = Smoothing.of(base, Gaussian(sigma, k, grid), batch_size, threads, workers)
 
     def certify(
         self,

@@ -16,7 +16,7 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth import embedded
-from soundsmooth.noise import Keystream, Purpose, Sampler, law
+from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler
 
 SMALL = ("--n", "300", "--limit", "3")
 
@@ -176,7 +176,7 @@ def test_noise_is_the_specified_one(tmp_path: Path) -> None:
     written = np.load(tmp_path / "noise.npy")
     bits = Keystream(bytes(range(32)), Purpose.ESTIMATION, 7)
     assert written.dtype == np.int16
-    assert np.array_equal(written.reshape(8, 48), Sampler(law("1/4"), 1).noise(bits, 5, 8, 48).levels)
+    assert np.array_equal(written.reshape(8, 48), Sampler(Gaussian("1/4"), 1).noise(bits, 5, 8, 48).levels)
 
 
 def test_factory_models_run(data: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from flint import arb, ctx
 from scipy.stats import norm
 
-from soundsmooth.exact import breakpoint_floor, breakpoints
+from soundsmooth.exact import breakpoint_floor, breakpoint_floors
 from soundsmooth.exact.balls import ball
 
 Q = 255
@@ -55,14 +55,14 @@ def test_equal_to_mpfr_for_every_level(sigma: Fraction, k: int) -> None:
     reach = k * Q + Q
     truth = mpfr_table(sigma)[WIDEST - reach : WIDEST + reach]
     for bits in BITS:
-        assert breakpoints(sigma, Q, reach, bits) == [entry >> (128 - bits) for entry in truth]
+        assert breakpoint_floors(sigma, Q, reach, bits) == [entry >> (128 - bits) for entry in truth]
 
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)
 def test_one_at_a_time_is_the_same_as_the_table(sigma: Fraction) -> None:
     """The reference sampler asks for single breakpoints, the tables for all: they must be one function."""
     reach = 6 * Q + Q
-    table = breakpoints(sigma, Q, reach, 64)
+    table = breakpoint_floors(sigma, Q, reach, 64)
     assert [breakpoint_floor(sigma, Q, j, 64) for j in range(-reach, reach)] == table
 
 
@@ -70,7 +70,7 @@ def test_one_at_a_time_is_the_same_as_the_table(sigma: Fraction) -> None:
 @pytest.mark.parametrize("bits", BITS)
 def test_mirror_symmetry(sigma: Fraction, bits: int) -> None:
     """B_{−j−1} = 1 − B_j, and no B_j is a multiple of 2^−bits, so mirrored floors add up to 2^bits − 1."""
-    table = breakpoints(sigma, Q, 6 * Q + Q, bits)
+    table = breakpoint_floors(sigma, Q, 6 * Q + Q, bits)
     assert all(low + high == (1 << bits) - 1 for low, high in zip(table, reversed(table), strict=True))
     assert table == sorted(table)
 
@@ -87,7 +87,7 @@ def test_other_grids(levels: int, q: int) -> None:
     """Nothing is tied to 255."""
     reach = 2 * q + levels - 1
     truth = [mpfr_floor(Fraction(2, 7), q, j, 64) for j in range(-reach, reach)]
-    assert breakpoints(Fraction(2, 7), q, reach, 64) == truth
+    assert breakpoint_floors(Fraction(2, 7), q, reach, 64) == truth
 
 
 @pytest.mark.parametrize("bits", [1, 32, 128])
@@ -101,8 +101,8 @@ def test_beyond_the_tails(j: int, bits: int) -> None:
 
 def test_a_table_that_reaches_beyond_the_tails() -> None:
     """The early exit fills up with zeros and with 2^bits − 1, at full length."""
-    table = breakpoints(Fraction("7/100"), Q, 20_000, 32)
-    near = breakpoints(Fraction("7/100"), Q, 1_000, 32)
+    table = breakpoint_floors(Fraction("7/100"), Q, 20_000, 32)
+    near = breakpoint_floors(Fraction("7/100"), Q, 1_000, 32)
     assert len(table) == 40_000
     assert table[19_000:21_000] == near
     assert set(table[:19_000]) == {0}
@@ -113,7 +113,7 @@ def test_a_table_that_reaches_beyond_the_tails() -> None:
 def test_undecided_balls_are_refined_not_guessed(monkeypatch: pytest.MonkeyPatch, lost_bits: int) -> None:
     """With arguments known to too few bits the table is still the same: a ball that holds an integer is refined."""
     module = sys.modules["soundsmooth.exact.breakpoints"]
-    expected = breakpoints(Fraction(1, 3), Q, 510, 96)
+    expected = breakpoint_floors(Fraction(1, 3), Q, 510, 96)
     tries: list[int] = []
 
     def poor_ball(value: Fraction) -> arb:
@@ -122,7 +122,7 @@ def test_undecided_balls_are_refined_not_guessed(monkeypatch: pytest.MonkeyPatch
         return ball(value * (1 - blur)).union(ball(value * (1 + blur)))
 
     monkeypatch.setattr(module, "ball", poor_ball)
-    assert breakpoints(Fraction(1, 3), Q, 510, 96) == expected
+    assert breakpoint_floors(Fraction(1, 3), Q, 510, 96) == expected
     assert len(tries) > 510 + 100, "many entries were meant to be undecided at first"
 
 
@@ -130,10 +130,10 @@ def test_undecided_balls_are_refined_not_guessed(monkeypatch: pytest.MonkeyPatch
 def test_a_low_starting_precision_is_refined(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     """The starting precision is a matter of speed alone, below the number of bits asked for as well."""
     module = sys.modules["soundsmooth.exact.breakpoints"]
-    expected = breakpoints(Fraction(1, 3), Q, 510, 96)
+    expected = breakpoint_floors(Fraction(1, 3), Q, 510, 96)
     refine = module.refine
     monkeypatch.setattr(module, "refine", lambda attempt, bits: refine(attempt, start))
-    assert breakpoints(Fraction(1, 3), Q, 510, 96) == expected
+    assert breakpoint_floors(Fraction(1, 3), Q, 510, 96) == expected
 
 
 def test_giving_up_is_an_error_not_a_guess(monkeypatch: pytest.MonkeyPatch) -> None:

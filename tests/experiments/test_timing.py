@@ -12,9 +12,9 @@ from soundsmooth.lab.bench.gpu import Plain, Work
 from soundsmooth.lab.bench.pages import fill, table
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import GpuSampler, Purpose, law
+from soundsmooth.noise import Gaussian, GpuSampler, Purpose
 from soundsmooth.noise.sources import SharedNoise
-from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.smoothing.classifier import Replica, Smoothing
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 KEY = bytes(range(32))
@@ -26,7 +26,7 @@ def test_noise_from_files_is_the_noise_that_was_drawn(
     measure = script("timing/measure.py")
     monkeypatch.setattr(measure, "N0", 6)
     monkeypatch.setattr(measure.secrets, "token_bytes", lambda _: KEY)
-    a_law = law("0.5")
+    a_law = Gaussian("0.5")
     model: Any = None
     sampler = GpuSampler(a_law, Place(DEVICE), threads=1)
     work = Work("none", (1, 4, 4), 2, 20, 10, 10)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from soundsmooth.grid import IMAGES
-from soundsmooth.noise import Keystream, Purpose, Sampler, law, reference_noise
+from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler, reference_noise
 from soundsmooth.noise.reference import chacha20_block, reference_word
 
 TEXT = (Path(__file__).parents[2] / "docs" / "noise.md").read_text(encoding="utf-8")
 VECTORS = TEXT[TEXT.index("### 1.8 Test vectors") : TEXT.index("## 2.")]
-KEY, STREAM, LAW = bytes(range(32)), 7, law("1/4")
+KEY, STREAM, LAW = bytes(range(32)), 7, Gaussian("1/4")
 
 
 def rows(start: str) -> list[list[str]]:

@@ -9,13 +9,13 @@ import torch
 
 from soundsmooth.grid import Grid
 from soundsmooth.machine import Place
-from soundsmooth.noise import GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, law, reference_noise
+from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, reference_noise
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"
 KEY = bytes.fromhex("00112233445566778899aabbccddeeff" * 2)
 BITS = Keystream(KEY, Purpose.ESTIMATION, 7)
-QUARTER = law("0.25")
+QUARTER = Gaussian("0.25")
 SHIFTED = Grid(levels=16, q=15, offset=Fraction(-1, 3))
 MOST, CHUNK = 1 << 51, 1 << 36
 SHAPES = [
@@ -86,14 +86,20 @@ def test_every_layout_and_precision(shape: tuple[int, ...], precision: str, chan
 @pytest.mark.parametrize(("shape", "precision"), [((3, 32, 32), "float32"), ((1, 28, 29), "float16")], ids=str)
 def test_images_at_every_sigma(sigma: str, shape: tuple[int, ...], precision: str) -> None:
     """More elements than one program makes."""
-    a_law, channels_last = law(sigma), sigma in ("0.12", "1")
+    a_law, channels_last = Gaussian(sigma), sigma in ("0.12", "1")
     found = gpu(a_law, precision, channels_last).noisy(BITS, image(shape), 2, 3)
     is_the_cpus(found, BITS, a_law, image(shape), 2, 3)
 
 
 @pytest.mark.parametrize(
     "a_law",
-    [law("1", "1/255"), law("2"), law("1/3", 2, SHIFTED), law("1/2", 1, Grid(levels=2, q=1)), law("1/1000")],
+    [
+        Gaussian("1", "1/255"),
+        Gaussian("2"),
+        Gaussian("1/3", 2, SHIFTED),
+        Gaussian("1/2", 1, Grid(levels=2, q=1)),
+        Gaussian("1/1000"),
+    ],
     ids=lambda a_law: f"sigma={a_law.sigma},reach={a_law.reach},offset={a_law.grid.offset}",
 )
 @pytest.mark.parametrize("shape", [(48,), (50,)], ids=str)
@@ -111,7 +117,7 @@ def test_other_laws(a_law: Law, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("stream", "dimension"), [(0, 16), (5, 13), (1 << 31, 16), (1 << 63, 13), ((1 << 64) - 1, 16)])
 def test_the_reference_finds_the_same_noise(purpose: Purpose, stream: int, dimension: int) -> None:
     """Against the page of Python that shares no code with the kernels: every purpose, streams up to the last."""
-    a_law, key = law("1"), bytes(reversed(range(200, 232)))
+    a_law, key = Gaussian("1"), bytes(reversed(range(200, 232)))
     found = gpu(a_law).noise(Keystream(key, purpose, stream), 3, 2, dimension)
     expected = [reference_noise(a_law, key, purpose, stream, 3 * dimension + i) for i in range(2 * dimension)]
     assert found.levels.dtype == torch.int16

@@ -10,7 +10,7 @@ import torch
 
 from forced import beginning, forced
 from soundsmooth.machine import Place
-from soundsmooth.noise import GpuSampler, Keystream, Law, Purpose, Sampler, law, reference_noise
+from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket
 from soundsmooth.noise.reference import reference_word
@@ -172,7 +172,7 @@ def test_more_ties_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, dimen
 
 def test_ties_in_twenty_million_elements() -> None:
     """A search of a real stream for words that are breakpoints at σ = 1: about 17 are expected."""
-    a_law, dimension, tied = law("1"), 48, []
+    a_law, dimension, tied = Gaussian("1"), 48, []
     floors, words = np.unique(np.array(a_law.breakpoints(32), np.uint32)), np.empty(1 << 22, np.uint32)
     cells = np.zeros(1 << 16, bool)
     cells[floors >> 16] = True
@@ -196,7 +196,7 @@ def test_ties_in_twenty_million_elements() -> None:
 )
 def test_the_outermost_words(sigma: str, stream: int, element: int, word: int) -> None:
     """Found by searching streams to their 2³²nd element: words that up to 1594 breakpoints share."""
-    a_law, bits = law(sigma), Keystream(KEY, Purpose.ESTIMATION, stream)
+    a_law, bits = Gaussian(sigma), Keystream(KEY, Purpose.ESTIMATION, stream)
     assert reference_word(KEY, Purpose.ESTIMATION, stream, 0, element) == word
     assert a_law.breakpoints(32).count(word) >= 4
     found = gpu(a_law).noise(bits, element // 16, 1, 16)

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pytest
 
 from soundsmooth.grid import IMAGES
-from soundsmooth.noise import Law, Sampler, law
+from soundsmooth.noise import Gaussian, Law, Sampler
 from soundsmooth.noise.sampler import add_clamp_scale
 
-WIDE = law("4", 6)  # at σ = 4 every noise from −1785 to 1785 has first words of its own
+WIDE = Gaussian("4", 6)  # at σ = 4 every noise from −1785 to 1785 has first words of its own
 INPUTS = np.arange(256, dtype=np.int16)
 NOISES = np.arange(-WIDE.reach, WIDE.reach + 1)
 LEVELS = np.clip(INPUTS + NOISES[:, None], WIDE.lowest, WIDE.highest)
@@ -87,7 +87,7 @@ def test_floats_tell_neighbouring_inputs_apart() -> None:
 
 def test_sums_never_wrap_around() -> None:
     """The largest law that int16 allows: K + 2(L − 1) = 32 767, at both ends."""
-    largest = law("1", Fraction(32767 - 510, 255))
+    largest = Gaussian("1", Fraction(32767 - 510, 255))
     assert isinstance(largest, Law)
     assert largest.reach + 255 == 32767
     noise = np.array([[-largest.reach, largest.reach]] * 2, np.int16)

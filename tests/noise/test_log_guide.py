@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soundsmooth.grid import Grid
-from soundsmooth.noise import Law, law
+from soundsmooth.noise import Gaussian, Law
 from soundsmooth.noise.log_guide import (
     FEWEST_BITS,
     HALF,
@@ -34,19 +34,19 @@ WORDS = 1 << 32
 CORNERS = np.array([0, 1, HALF - 1, HALF, WORDS - 2, WORDS - 1])
 #: Laws and the bits of mantissa that they need.
 LAWS = [
-    *((law(sigma), 8) for sigma in ("0.12", "0.25", "0.5", "1", "1/3", "1/1000", "1/100000")),
-    *((law(sigma), bits) for sigma, bits in (("2", 9), ("4", 10), ("8", 11), ("16", 12), ("32", 13))),
-    (law("1", "1/255"), 8),
-    (law("1", 12), 8),
-    (law("0.25", 120), 8),
-    (law("8", 100), 11),
-    (law("1/2", 1, Grid(levels=2, q=1)), 8),
-    (law("1/3", 2, Grid(levels=16, q=15)), 8),
-    (law("1/5", 4, Grid(levels=1024, q=1023)), 8),
-    (law("2", 2, Grid(levels=4096, q=4095)), 13),
+    *((Gaussian(sigma), 8) for sigma in ("0.12", "0.25", "0.5", "1", "1/3", "1/1000", "1/100000")),
+    *((Gaussian(sigma), bits) for sigma, bits in (("2", 9), ("4", 10), ("8", 11), ("16", 12), ("32", 13))),
+    (Gaussian("1", "1/255"), 8),
+    (Gaussian("1", 12), 8),
+    (Gaussian("0.25", 120), 8),
+    (Gaussian("8", 100), 11),
+    (Gaussian("1/2", 1, Grid(levels=2, q=1)), 8),
+    (Gaussian("1/3", 2, Grid(levels=16, q=15)), 8),
+    (Gaussian("1/5", 4, Grid(levels=1024, q=1023)), 8),
+    (Gaussian("2", 2, Grid(levels=4096, q=4095)), 13),
 ]
-COIN = law("1/2", 1, Grid(levels=2, q=1))  # noise in −2 … 2: four breakpoints
-COINS = law("1/2", 3, Grid(levels=2, q=1))  # noise in −4 … 4: eight breakpoints
+COIN = Gaussian("1/2", 1, Grid(levels=2, q=1))  # noise in −2 … 2: four breakpoints
+COINS = Gaussian("1/2", 3, Grid(levels=2, q=1))  # noise in −4 … 4: eight breakpoints
 ALL_BITS = range(FEWEST_BITS, MOST_BITS + 1)
 
 
@@ -109,7 +109,7 @@ def test_the_guide_counts_right(a_law: Law, bits: int) -> None:
 
 @pytest.mark.parametrize("bits", ALL_BITS)
 def test_a_finer_guide_counts_right_too(bits: int) -> None:
-    for a_law in (law("0.12"), law("1")):
+    for a_law in (Gaussian("0.12"), Gaussian("1")):
         floors = a_law.breakpoints(32)
         assert mistakes(build_log_guide(a_law, floors, bits), a_law, floors).size == 0
 
@@ -117,7 +117,7 @@ def test_a_finer_guide_counts_right_too(bits: int) -> None:
 @pytest.mark.parametrize("sigma", ["0.12", "1", "4"])
 def test_counting_notices_a_wrong_entry(sigma: str) -> None:
     """The tests above can fail: a word or a level that is off by one, in any kind of bucket, is seen."""
-    a_law = law(sigma)
+    a_law = Gaussian(sigma)
     good, floors = log_guide(a_law), a_law.breakpoints(32)
     held = np.unique(bucket(np.array(floors, np.int64), good.bits))
     reached = np.unique(bucket(ends_of_buckets(good.bits), good.bits))
@@ -155,7 +155,7 @@ def test_the_ends_of_the_buckets_are_their_ends(bits: int) -> None:
 
 def test_entries_cannot_be_written_to() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        log_guide(law("0.25")).entries[0] = 1
+        log_guide(Gaussian("0.25")).entries[0] = 1
 
 
 # --- crowds ----------------------------------------------------------------------------------------------------
@@ -164,13 +164,13 @@ def test_entries_cannot_be_written_to() -> None:
 @pytest.mark.parametrize("sigma", ["64", "100", "1000000"])
 def test_a_law_that_cannot_be_separated_is_refused(sigma: str) -> None:
     with pytest.raises(CrowdedError, match=f"sigma = {sigma} on a grid with q = 255"):
-        log_guide(law(sigma))
+        log_guide(Gaussian(sigma))
 
 
 @pytest.mark.parametrize(("sigma", "bits"), [("2", 8), ("4", 9), ("32", 12)])
 def test_one_bit_less_is_refused(sigma: str, bits: int) -> None:
     with pytest.raises(CrowdedError):
-        build_log_guide(law(sigma), law(sigma).breakpoints(32), bits)
+        build_log_guide(Gaussian(sigma), Gaussian(sigma).breakpoints(32), bits)
 
 
 def mirrored(lower: Sequence[int]) -> list[int]:

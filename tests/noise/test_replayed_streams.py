@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.grid import Grid
-from soundsmooth.noise import Law, Noise, Sampler, law, reference_noise
+from soundsmooth.noise import Gaussian, Law, Noise, Sampler, reference_noise
 from soundsmooth.noise.decide import decide
 from soundsmooth.noise.tables import OPEN
 
@@ -19,12 +19,12 @@ LAST_BITS = 32 + 64 * 255  # 16352
 TIES = [32, 96, 160, 224]
 BITS = 288
 LAWS = [
-    *(law(sigma) for sigma in ("0.12", "0.25", "0.5", "1", "1/3", "7/100")),
-    law("1", 1),
-    law("1/7", 2, Grid(16, 15)),
+    *(Gaussian(sigma) for sigma in ("0.12", "0.25", "0.5", "1", "1/3", "7/100")),
+    Gaussian("1", 1),
+    Gaussian("1/7", 2, Grid(16, 15)),
 ]
-COIN = law("1/2", 1, Grid(levels=2, q=1))  # noise in −2 … 2: five levels, four breakpoints
-SMALL = law("1/3", 1, Grid(levels=4, q=3))
+COIN = Gaussian("1/2", 1, Grid(levels=2, q=1))  # noise in −2 … 2: five levels, four breakpoints
+SMALL = Gaussian("1/3", 1, Grid(levels=4, q=3))
 
 
 def name(a_law: Law) -> str:
@@ -86,7 +86,7 @@ def test_every_breakpoint_and_every_tie(replay: type, a_law: Law, tie_bits: int)
 
 def test_the_ties_are_real(replay: type) -> None:
     """The streams above do what they say: a tie of m bits reads every word up to m bits and at least one more."""
-    a_law = law("0.25")
+    a_law = Gaussian("0.25")
     for level, tie_bits in enumerate(TIES, start=1):
         rest = BITS - tie_bits
         numbers = [floor << rest | 1 << (rest - 1) for floor in a_law.breakpoints(tie_bits)]
@@ -97,7 +97,7 @@ def test_the_ties_are_real(replay: type) -> None:
 
 def test_later_levels_are_read_only_for_open_elements(replay: type) -> None:
     """The neighbours b_j ± 1, unless they are breakpoints themselves, are decided by 32 bits alone."""
-    a_law = law("1")
+    a_law = Gaussian("1")
     floors = np.array(a_law.breakpoints(32), np.int64)
     beside = np.unique(np.concatenate([floors - 1, floors + 1]))
     clear = beside[(beside >= 0) & (beside < 1 << 32) & ~np.isin(beside, floors)]
@@ -107,7 +107,7 @@ def test_later_levels_are_read_only_for_open_elements(replay: type) -> None:
     assert np.array_equal(found.levels[0], np.searchsorted(floors, clear) - a_law.reach)
 
 
-@pytest.mark.parametrize("a_law", [law("1"), law("0.5"), law("1", 1), COIN, SMALL], ids=name)
+@pytest.mark.parametrize("a_law", [Gaussian("1"), Gaussian("0.5"), Gaussian("1", 1), COIN, SMALL], ids=name)
 def test_the_smallest_and_the_largest_number(replay: type, a_law: Law) -> None:
     """U = 0 is the lowest level; U as near to 1 as the bits go is the highest."""
     numbers = [0, (1 << BITS) - 1]
@@ -144,7 +144,7 @@ def test_the_last_level(replay: type, a_law: Law) -> None:
 
 def test_the_last_level_of_images(replay: type) -> None:
     """The same at σ = 0.25 for the pair of breakpoints around 0."""
-    a_law = law("0.25")
+    a_law = Gaussian("0.25")
     for j in (-1, 0):
         floor = a_law.breakpoint(j, LAST_BITS)
         found, _ = run_to_the_end(replay, a_law, [floor - 1, floor, floor + 1], dimension=3)
@@ -154,7 +154,7 @@ def test_the_last_level_of_images(replay: type) -> None:
 
 def test_a_tail_that_bits_do_not_reach(replay: type) -> None:
     """With B_{−2} = Φ(−300) < 2^−16352 all-zero bits stay open for ever, while a single one decides."""
-    a_law = law("1/200", 1, Grid(levels=2, q=1))
+    a_law = Gaussian("1/200", 1, Grid(levels=2, q=1))
     assert a_law.breakpoints(LAST_BITS)[0] == 0
     numbers = [0, 1, 1 << 9000, 1 << 9300]
     expected = [None, -1, -1, 0]  # B_{−1} = Φ(−100) is about 2^−7221
@@ -209,7 +209,7 @@ def test_lost_rows_are_named(
 
 def test_words_are_read_once_and_in_order() -> None:
     """`decide` asks for word 0, 1, 2, … and stops as soon as it knows."""
-    a_law, asked = law(Fraction(1, 4)), []
+    a_law, asked = Gaussian(Fraction(1, 4)), []
     floor = a_law.breakpoint(17, 160)
 
     def word(level: int) -> int:

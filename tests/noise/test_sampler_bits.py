@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soundsmooth.grid import Grid
-from soundsmooth.noise import Keystream, Law, Purpose, Sampler, law, reference_noise
+from soundsmooth.noise import Gaussian, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.decide import decide
 from soundsmooth.noise.reference import reference_word
 
 Floor = Callable[[Fraction, int, int, int], int]
 
 KEY = bytes.fromhex("00112233445566778899aabbccddeeff" * 2)
-QUARTER = law("0.25")
+QUARTER = Gaussian("0.25")
 MOST = 1 << 51
 FROZEN = [[43, -35, 141, 150, -13, 71, -78, 92], [63, -8, 32, 76, 16, -19, -17, -58]]
 """Key 00 01 … 1f, σ = 1/4, k = 6, estimation, stream 7, two copies of eight coordinates: by OpenSSL and MPFR."""
@@ -63,9 +63,9 @@ def test_an_outsider_finds_the_same_noise(mpfr_floor: Floor) -> None:
 def test_a_few_numbers_of_version_1() -> None:
     """The specification's version 1 is frozen: these numbers must never change."""
     key = bytes(range(32))
-    found = Sampler(law("1/4", 6), 1).noise(Keystream(key, Purpose.ESTIMATION, 7), 0, 2, 8).levels.tolist()
+    found = Sampler(Gaussian("1/4", 6), 1).noise(Keystream(key, Purpose.ESTIMATION, 7), 0, 2, 8).levels.tolist()
     assert found == [
-        [reference_noise(law("1/4", 6), key, 1, 7, 8 * row + column) for column in range(8)] for row in range(2)
+        [reference_noise(Gaussian("1/4", 6), key, 1, 7, 8 * row + column) for column in range(8)] for row in range(2)
     ]
     assert found == FROZEN
 
@@ -85,9 +85,9 @@ def test_threads_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, threa
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_many_copies_of_an_image(threads: int) -> None:
     """The real sizes: more elements than a block, copies and rows that the blocks cut unevenly."""
-    whole = draw(law("1"), 11, 259, 3_072, threads)
-    assert np.array_equal(whole[100:103], draw(law("1"), 111, 3, 3_072))
-    assert np.array_equal(whole, draw(law("1"), 11, 259, 3_072))
+    whole = draw(Gaussian("1"), 11, 259, 3_072, threads)
+    assert np.array_equal(whole[100:103], draw(Gaussian("1"), 111, 3, 3_072))
+    assert np.array_equal(whole, draw(Gaussian("1"), 11, 259, 3_072))
 
 
 def test_a_dimension_larger_than_a_block() -> None:
@@ -115,7 +115,7 @@ def test_any_split_gives_the_same_copies(data: st.DataObject) -> None:
 @given(st.data())
 def test_random_addresses_agree_with_the_reference(sigma: str, data: st.DataObject) -> None:
     """Any key, purpose, stream, dimension and first copy up to the end of the address space."""
-    a_law = law(sigma)
+    a_law = Gaussian(sigma)
     key = data.draw(st.binary(min_size=32, max_size=32))
     purpose, stream = data.draw(st.sampled_from(Purpose)), data.draw(st.integers(0, 2**64 - 1))
     dimension = data.draw(st.integers(1, 20))
@@ -204,7 +204,9 @@ def value_by_hand(a_law: Law, x: int, t: int) -> float:
         return float(gmpy2.mpfr(gmpy2.mpq(a_law.grid.offset + Fraction(level, a_law.grid.q))))
 
 
-@pytest.mark.parametrize("a_law", [QUARTER, law("1", 1), law("4", "1/255"), law("1/3", 2, SHIFTED)], ids=str)
+@pytest.mark.parametrize(
+    "a_law", [QUARTER, Gaussian("1", 1), Gaussian("4", "1/255"), Gaussian("1/3", 2, SHIFTED)], ids=str
+)
 @pytest.mark.parametrize("block", [16, 1 << 18])
 def test_noisy_is_the_value_of_the_clamped_sum(monkeypatch: pytest.MonkeyPatch, a_law: Law, block: int) -> None:
     """Against exact arithmetic on the raw noise; the last two laws clamp much of the time."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from soundsmooth.noise import Keystream, Law, Purpose, Sampler, law
+from soundsmooth.noise import Gaussian, Keystream, Law, Purpose, Sampler
 
 DRAWS = 1 << 24
 FALSE_ALARM = 1e-10
@@ -62,10 +62,10 @@ def fresh_noise(a_law: Law, first: int = 0) -> npt.NDArray[np.int16]:
 @pytest.mark.parametrize(("sigma", "shift_missed"), [("0.25", -400), ("0.5", -70)])
 def test_the_draws_follow_the_law(sigma: str, shift_missed: float) -> None:
     """False alarm 10⁻¹⁰ each; a mean off by one level, or σ off by 1 %, is missed as rarely as the table above says."""
-    a_law = law(sigma)
+    a_law = Gaussian(sigma)
     right = distribution(a_law)
     shifted = np.concatenate([[0.0], right[:-1]])
-    wider = distribution(law(a_law.sigma * 101 / 100))
+    wider = distribution(Gaussian(a_law.sigma * 101 / 100))
     assert log10_missed(float(np.abs(shifted - right).max()), DRAWS) < shift_missed
     assert log10_missed(float(np.abs(wider - right).max()), DRAWS) < -34
     assert distance(fresh_noise(a_law), -a_law.reach, right) <= tolerance(DRAWS)
@@ -73,10 +73,10 @@ def test_the_draws_follow_the_law(sigma: str, shift_missed: float) -> None:
 
 def test_the_test_rejects_what_it_should() -> None:
     """Real draws, one level too high, and from σ = 0.2525: both are rejected (but for a chance of 10⁻³⁴)."""
-    a_law = law("0.25")
+    a_law = Gaussian("0.25")
     right = distribution(a_law)
     assert distance(np.minimum(fresh_noise(a_law) + 1, a_law.reach), -a_law.reach, right) > tolerance(DRAWS)
-    assert distance(fresh_noise(law("0.2525")), -a_law.reach, right) > tolerance(DRAWS)
+    assert distance(fresh_noise(Gaussian("0.2525")), -a_law.reach, right) > tolerance(DRAWS)
 
 
 @pytest.mark.parametrize("pairing", ["coordinates", "copies"])
@@ -86,7 +86,7 @@ def test_neighbours_are_independent(pairing: str) -> None:
     Power: if each draw were repeated once the sums would be 2T, at a distance Δ > 0.08 from the convolution
     (asserted), and 2²³ sums would miss it with probability below 10⁻⁴⁰⁰⁰⁰.
     """
-    a_law, half = law("0.25"), DRAWS // 2
+    a_law, half = Gaussian("0.25"), DRAWS // 2
     masses = np.diff(distribution(a_law), prepend=0.0)
     sums = np.cumsum(np.convolve(masses, masses))
     doubled = np.zeros(sums.size)
@@ -102,7 +102,7 @@ def test_purposes_and_streams_are_independent() -> None:
 
     Two comparisons of 2²⁰ sums; false alarm 10⁻¹⁰ each; equal bits would be missed with probability below 10⁻⁵⁰⁰⁰.
     """
-    a_law, key, n = law("0.25"), os.urandom(32), 1 << 20
+    a_law, key, n = Gaussian("0.25"), os.urandom(32), 1 << 20
     masses = np.diff(distribution(a_law), prepend=0.0)
     sums = np.cumsum(np.convolve(masses, masses))
     assert log10_missed(0.08, n) < -5_000

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from soundsmooth.grid import Grid
-from soundsmooth.noise import SHARED_STREAM, Keystream, Noise, Purpose, Sampler, law
+from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Noise, Purpose, Sampler
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.noise.tables import OPEN
 
 KEY = bytes(range(100, 132))
-QUARTER = law("0.25")
+QUARTER = Gaussian("0.25")
 X = (np.arange(60) * 4).astype(np.int16).reshape(3, 4, 5)
 BATCHES = [
     (Purpose.SELECTION, 0, 7),
@@ -66,7 +66,7 @@ def test_shared_noise_of_two_shapes() -> None:
 
 def test_adding_leaves_the_noise_alone_and_keeps_lost_rows() -> None:
     """A lost copy of shared noise is lost for every input; its values are finite and its level is clamped."""
-    coin = law("1/2", 1, Grid(levels=2, q=1))
+    coin = Gaussian("1/2", 1, Grid(levels=2, q=1))
     levels = np.array([[0, 1], [int(OPEN), 2], [-2, 0]], np.int16)
     levels.setflags(write=False)
     before = levels.copy()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from soundsmooth.grid import Grid
-from soundsmooth.noise import Law, Sampler, law
+from soundsmooth.noise import Gaussian, Law, Sampler
 from soundsmooth.noise.tables import CELL_BITS, CELLS, OPEN, Tables, tables
 
 Floor = Callable[[Fraction, int, int, int], int]
@@ -18,16 +18,23 @@ WORDS = 1 << 32
 CELL = 1 << CELL_BITS
 ONES = (1 << 64) - 1
 SIGMAS = ["0.12", "0.25", "0.5", "1", "1/3", "7/100"]
-IMAGE_LAWS = [law(sigma) for sigma in SIGMAS]
+IMAGE_LAWS = [Gaussian(sigma) for sigma in SIGMAS]
 OTHER_LAWS = [
-    law("1", 1),
-    law("0.12", 3),
-    law("4", "1/5"),
-    law("1/2", 1, Grid(levels=2, q=1)),
-    law("1/3", 2, Grid(levels=16, q=15, offset=Fraction(-1, 2))),
-    law("1/5", 4, Grid(levels=1024, q=1023)),
+    Gaussian("1", 1),
+    Gaussian("0.12", 3),
+    Gaussian("4", "1/5"),
+    Gaussian("1/2", 1, Grid(levels=2, q=1)),
+    Gaussian("1/3", 2, Grid(levels=16, q=15, offset=Fraction(-1, 2))),
+    Gaussian("1/5", 4, Grid(levels=1024, q=1023)),
 ]
-MORE_LAWS = [law("4"), law("1", 12), law("0.12", 12), law("1/1000"), law("0.25", 3), law("0.25", "1/255")]
+MORE_LAWS = [
+    Gaussian("4"),
+    Gaussian("1", 12),
+    Gaussian("0.12", 12),
+    Gaussian("1/1000"),
+    Gaussian("0.25", 3),
+    Gaussian("0.25", "1/255"),
+]
 
 
 def name(a_law: Law) -> str:
@@ -75,7 +82,7 @@ def test_the_tables_give_each_level_its_mass(a_law: Law) -> None:
 
 def test_counting_notices_a_wrong_entry() -> None:
     """The test above can fail: one guide entry or one threshold that is off by one is seen."""
-    good = tables(law("0.25"))
+    good = tables(Gaussian("0.25"))
     cell = int(np.flatnonzero(good.guide == OPEN)[100])
     guide, threshold = good.guide.copy(), good.threshold.copy()
     guide[CELLS // 2 + 1] += 1
@@ -158,7 +165,9 @@ def masses_of_the_paper(a_law: Law, floor: dict[int, int], x: int, bits: int) ->
 
 
 @pytest.mark.parametrize(
-    "a_law", [*IMAGE_LAWS, law("0.25", 1), law("1", 12), law("2", "1/255"), law("1/3", 2, Grid(16, 15))], ids=name
+    "a_law",
+    [*IMAGE_LAWS, Gaussian("0.25", 1), Gaussian("1", 12), Gaussian("2", "1/255"), Gaussian("1/3", 2, Grid(16, 15))],
+    ids=name,
 )
 def test_proposition_5_1(a_law: Law, mpfr_floor: Floor) -> None:
     """clamp(x + T) has the law N_D^k(x), as exact integers of 128 bits, for every level and every x.
@@ -174,7 +183,7 @@ def test_proposition_5_1(a_law: Law, mpfr_floor: Floor) -> None:
 
 def test_a_smaller_reach_breaks_proposition_5_1(mpfr_floor: Floor) -> None:
     """The test above can fail: with noise cut at K instead of K + L − 1 (the paper's printed index) it does."""
-    a_law, cut = law("1", 1), 255
+    a_law, cut = Gaussian("1", 1), 255
     noise = masses_of_noise(a_law, 128)
     middle = range(a_law.reach - cut, a_law.reach + cut + 1)
     short = [0] * len(noise)

@@ -11,7 +11,7 @@ import soundsmooth.noise
 from issuing import issue
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import GpuSampler, Keystream, Purpose, Sampler, law
+from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Purpose, Sampler
 from soundsmooth.noise.gpu import sampler_at
 from soundsmooth.noise.log_guide import CrowdedError
 from soundsmooth.promise import Inputs, secret
@@ -56,19 +56,19 @@ def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> Non
 
 
 def made_by(model: TorchModel, sigma: str) -> tuple[Smoothing, ss.Certificate]:
-    smoothing = Smoothing.of(model, law(sigma), batch=10, threads=1)
+    smoothing = Smoothing.of(model, Gaussian(sigma), batch=10, threads=1)
     (found,) = issue(smoothing, Inputs((0,), (X,), [None]), settings(n0=10, n=20), secret("s"))
     return smoothing, found
 
 
 def test_without_a_place_on_the_cpu() -> None:
-    sampler, words = sampler_at(law("1/4"), None)
+    sampler, words = sampler_at(Gaussian("1/4"), None)
     assert isinstance(sampler, Sampler)
     assert words == "cpu"
 
 
 def test_on_the_gpu_of_the_model() -> None:
-    sampler, words = sampler_at(law("1/4"), PLACE)
+    sampler, words = sampler_at(Gaussian("1/4"), PLACE)
     assert isinstance(sampler, GpuSampler)
     assert (sampler.place, words) == (PLACE, "gpu")
 
@@ -76,19 +76,19 @@ def test_on_the_gpu_of_the_model() -> None:
 @pytest.mark.usefixtures("no_triton")
 def test_without_triton_on_the_cpu() -> None:
     with pytest.raises(ImportError):
-        GpuSampler(law("1/4"), PLACE)
-    sampler, words = sampler_at(law("1/4"), PLACE)
+        GpuSampler(Gaussian("1/4"), PLACE)
+    sampler, words = sampler_at(Gaussian("1/4"), PLACE)
     assert isinstance(sampler, Sampler)
     assert words == NO_TRITON
-    expected = Sampler(law("1/4"), 1).noisy(BITS, X, 0, 5).values
+    expected = Sampler(Gaussian("1/4"), 1).noisy(BITS, X, 0, 5).values
     assert np.array_equal(sampler.noisy(BITS, X, 0, 5).values, expected)
 
 
 def test_a_crowded_law_on_the_cpu() -> None:
     """Where one comparison does not settle a word: no wrong noise, no error, and the reason is said."""
     with pytest.raises(CrowdedError):
-        GpuSampler(law("64"), PLACE)
-    sampler, words = sampler_at(law("64"), PLACE)
+        GpuSampler(Gaussian("64"), PLACE)
+    sampler, words = sampler_at(Gaussian("64"), PLACE)
     assert isinstance(sampler, Sampler)
     assert words == CROWDED
 
@@ -170,7 +170,9 @@ def test_a_module_that_computes_on_another_device() -> None:
         made_by(TorchModel(Elsewhere(), "cpu"), "1/4")
 
 
-@pytest.mark.parametrize("sampler", [Sampler(law("1/4"), 1), GpuSampler(law("1/4"), PLACE)], ids=["cpu", "gpu"])
+@pytest.mark.parametrize(
+    "sampler", [Sampler(Gaussian("1/4"), 1), GpuSampler(Gaussian("1/4"), PLACE)], ids=["cpu", "gpu"]
+)
 def test_noise_that_does_not_fit_into_memory(sampler: Sampler | GpuSampler) -> None:
     with pytest.raises(ValueError, match=r"a batch of 9 needs 1048576\.0 GiB, but .* GiB are free; lower it"):
         sampler.check_memory(1 << 50, "a batch of 9", "lower it")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from soundsmooth.machine import Place
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 from soundsmooth.smoothing.classifier import GPU_BATCH, GPU_ELEMENTS, Replica, Smoothing
 
 GPU = Place("cuda:0")
@@ -27,7 +27,7 @@ class Fits:
 
 def smoothing(model: Any) -> Smoothing:
     sampler: Any = None
-    return Smoothing(law("0.5"), (Replica(model, sampler),), None, "nowhere")
+    return Smoothing(Gaussian("0.5"), (Replica(model, sampler),), None, "nowhere")
 
 
 @pytest.mark.parametrize(

@@ -269,10 +269,10 @@ class Broken:
 
 
 def threaded(fails: Callable[[np.ndarray], bool]) -> RunPlan:
-    from soundsmooth.noise import law
+    from soundsmooth.noise import Gaussian
     from soundsmooth.smoothing.classifier import Smoothing
 
-    smoothing = Smoothing.of(Broken(fails), law("0.5"), 10, 1, 3)
+    smoothing = Smoothing.of(Broken(fails), Gaussian("0.5"), 10, 1, 3)
     return plan_run(LocalPool(smoothing), inputs(8), settings(n0=20, n=400), secret("kill", "ab" * 32))
 
 

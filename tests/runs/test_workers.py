@@ -13,7 +13,7 @@ import soundsmooth as ss
 from soundsmooth.certify import ModelChangedError
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
@@ -190,7 +190,7 @@ class Ahead(TorchModel):
 
 def ahead(module: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, sigma: str, workers: int = 1) -> Smoothing:
     monkeypatch.setattr("soundsmooth.noise.gpu._kernels", lambda: (_ for _ in ()).throw(ImportError("no Triton")))
-    made = Smoothing.of(Ahead(module, threads=1, independence="assumed"), law(sigma), 50, 1, workers)
+    made = Smoothing.of(Ahead(module, threads=1, independence="assumed"), Gaussian(sigma), 50, 1, workers)
     assert made.made.startswith("cpu, because Triton is not installed")
     return made
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from soundsmooth.certificate import Certificate, checksum
 from soundsmooth.certify import Counts, Measurement, verdict
-from soundsmooth.noise import Purpose
+from soundsmooth.noise import Purpose, promised_law
 from soundsmooth.promise import Promise, Secret
 from soundsmooth.runs.blocks import VoteBlock, hits_of, packed_bits
 from soundsmooth.runs.measured import drawn_rows, rows_by_block
@@ -449,8 +448,8 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
             counts0, counts = (_summed(db, place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
             lost = _realone(db, promise, secret, place, number, environment)
             measured = None if lost is None or again is None else Measurement(again, lost)
-            settings, sigma = promised_settings(promise.values), Fraction(promise.values["sigma"])
-            found = verdict(counts0, counts, sigma, settings, measured)
+            settings, law = promised_settings(promise.values), promised_law(promise.values)
+            found = verdict(counts0, counts, law, settings, measured)
             label, radius, p_lower, p_upper = found.label, found.radius, found.p_lower, found.p_upper
         measured = None if lost is None or again is None else Measurement(again, lost)
         line = Certificate(
@@ -976,10 +975,10 @@ def _refitted(record: dict[str, Any], where: tuple[Any, ...]) -> dict[str, Any]:
             if where[0] == "seed":
                 record["promise"]["seed"] = hashlib.sha256(bytes.fromhex(record["seed"])).hexdigest()
             read = Certificate.from_dict(record)
-            settings, sigma = promised_settings(read.promise.values), Fraction(read.promise.values["sigma"])
+            settings, law = promised_settings(read.promise.values), promised_law(read.promise.values)
             again = rows_again(read.promise)
             measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
-            found = verdict(read.selection, read.estimation, sigma, settings, measured)
+            found = verdict(read.selection, read.estimation, law, settings, measured)
             made = Certificate(
                 index=read.index, truth=read.truth, selection=read.selection, estimation=read.estimation,
                 promise=read.promise, seed=read.seed, nonce=read.nonce, environment=read.environment,

@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import crowds
 import soundsmooth as ss
 from soundsmooth.certify import Counts, verdict
 from soundsmooth.grid import Grid
+from soundsmooth.noise import promised_law
 from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -123,7 +123,7 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
     with Store.read(path) as store:
         old = next(c for p, c in store.placed_certificates() if p == place)
         rows = list(store.db.rows("SELECT first, count, votes FROM blocks WHERE place = ? AND purpose = 1", place))
-        chosen, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
+        chosen, law = store.terms.settings, promised_law(store.terms.promise.values)
         kept = store.terms.votes
     guess = old.selection.top if label is None else label
     all_for = CopyVotes(np.full(rows[0][1], guess), CLASSES)
@@ -141,7 +141,7 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
                 )
             totals = [total + new for total, new in zip(totals, counts.classes, strict=True)]
         estimation = Counts(tuple(totals), old.estimation.total - sum(totals))
-        found = verdict(old.selection, estimation, sigma, chosen)
+        found = verdict(old.selection, estimation, law, chosen)
         new = dataclasses.replace(old, estimation=estimation, **dataclasses.asdict(found))
         write_certificate(db, place, new)
 

@@ -13,7 +13,7 @@ import pytest
 
 import crowds
 from soundsmooth import audit
-from soundsmooth.audit import Block, Lost, Terms, Votes, from_replayed, struck_out
+from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
 from soundsmooth.certify import Measurement, verdict
 from soundsmooth.runs.blocks import packed_bits
@@ -151,7 +151,7 @@ def forge_rows(path: Path, place: int, run: RunPlan) -> int:
         drawn = drawn_rows(store.terms.secret, store.terms.promise, old.index)
         hits = rows_by_block(drawn, [(each.block, each.hits) for each in store.blocks(place)])
     measured = Measurement(old.measured.rows, 0)
-    found = verdict(old.selection, old.estimation, run.pool.smoothing.law.sigma, run.settings, measured)
+    found = verdict(old.selection, old.estimation, run.pool.smoothing.law, run.settings, measured)
     new = dataclasses.replace(old, measured=measured, **dataclasses.asdict(found))
     with closing(sqlite3.connect(path)) as db, db:
         for block, rows in hits.items():
@@ -188,7 +188,7 @@ QUARTER = Fraction(1, 4)
 
 
 def terms(n: int, again: int) -> Terms:
-    return Terms(1, n, QUARTER, Fraction(1, 4), "clopper-pearson", again)
+    return Terms(1, n, QUARTER, Gaussian(Fraction(1, 4)), "clopper-pearson", again)
 
 
 def test_most_lost_counts_what_may_be_hidden() -> None:
@@ -207,12 +207,12 @@ def test_most_lost_counts_what_may_be_hidden() -> None:
 
 def test_struck_out_with_measured_rows_is_the_certificates_bound() -> None:
     blocks = [Block(100, 97, 97, 10, 1, 1) for _ in range(10)]
-    found = struck_out(blocks, terms(1000, 100), Fraction(1, 1000))
+    (found,) = struck_out_together([blocks], terms(1000, 100), Fraction(1, 1000))
     (expected,) = [audit.verdict(Votes((1,)), Votes((970, 30)), terms(1000, 100), 10).p_lower]
     assert found.p_lower == expected
     assert found.error == QUARTER + Fraction(1, 1000)
     with pytest.raises(ValueError, match="must add up to the promised m"):
-        struck_out(blocks, terms(1000, 99), Fraction(1, 1000))
+        struck_out_together([blocks], terms(1000, 99), Fraction(1, 1000))
 
 
 def test_without_rows_nothing_is_proved() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth import embedded
-from soundsmooth.audit import Block, Terms, all_but_escaped
+from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
 from soundsmooth.certificate import checksum
 from soundsmooth.grid import Grid
@@ -341,7 +341,7 @@ def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
 
 def test_the_set_statement_of_a_large_store() -> None:
     """1000 certificates of 20 blocks, 5 % drawn and nothing found: all but 134 stand as they are."""
-    terms = Terms(1, 200, Fraction(1, 1000), Fraction(1, 4), "clopper-pearson")
+    terms = Terms(1, 200, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "clopper-pearson")
     urn = [[Block(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
     escaped, claims = all_but_escaped(urn, terms, Fraction(1, 1000))
     odds = [Fraction(comb(20_000 - b, 1000), comb(20_000, 1000)) for b in (escaped, escaped + 1)]

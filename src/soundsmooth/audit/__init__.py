@@ -5,8 +5,9 @@ by other formulas: Stirling's series, sums of ratios, and one logarithm. Nothing
 so that a person can read all of it. Proofs: docs/audit.md.
 """
 
-from .check import Report, check, check_prediction, check_record, verdict
-from .claim import Claim, Terms, Votes, claim, terms
+from .check import Report, check_claim, check_record, verdict
+from .claim import Claim, Terms, Votes, read_claim, terms
+from .laws import Gaussian
 from .replay import (
     Block,
     Confirmed,
@@ -16,7 +17,6 @@ from .replay import (
     escaped_and_excess,
     escaping,
     from_replayed,
-    struck_out,
     struck_out_together,
     with_mismatches,
 )
@@ -25,20 +25,19 @@ __all__ = [
     "Block",
     "Claim",
     "Confirmed",
+    "Gaussian",
     "Lost",
     "Report",
     "Terms",
     "Votes",
     "all_but_escaped",
-    "check",
-    "check_prediction",
+    "check_claim",
     "check_record",
-    "claim",
     "detection",
     "escaped_and_excess",
     "escaping",
     "from_replayed",
-    "struck_out",
+    "read_claim",
     "struck_out_together",
     "terms",
     "verdict",

@@ -5,11 +5,14 @@ where it is α; so a number lies below the bound exactly if the tail there is at
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from statistics import NormalDist
+from typing import NamedTuple
 
-from .doubles import largest_accepted, smallest_accepted
+from .doubles import float_above, largest_accepted, smallest_accepted
 from .intervals import around, decide, log, log_of
 from .tails import falling_sum, log_mass, tail_at_most
 
@@ -48,15 +51,6 @@ def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
     return math.isfinite(p) and (p <= 0 or _beyond_hoeffding(Fraction(hits, n) - Fraction(p), n, alpha))
 
 
-def hoeffding_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
-    """Whether p is at least hits/n + √(ln(1/α) / 2n), or at least 1.
-
-    Guarantee: True only if it is so; False if it is not so, or not proved with 1024 bits.
-    """
-    _check(hits, n, alpha)
-    return math.isfinite(p) and (p >= 1 or _beyond_hoeffding(Fraction(p) - Fraction(hits, n), n, alpha))
-
-
 def _beyond_hoeffding(distance: Fraction, n: int, alpha: Fraction) -> bool:
     """Whether distance ≥ √(ln(1/α) / 2n), that is distance ≥ 0 and 2n · distance² ≥ ln(1/α)."""
     if distance < 0:
@@ -81,16 +75,6 @@ def runner_up_holds(p_lower: float, p_upper: float, hits: int, others: int, n: i
         return False
     complement = Fraction(p_upper) >= 1 - Fraction(p_lower)
     return complement or clopper_pearson_upper_holds(p_upper, others, n, alpha / 2)
-
-
-def fair_coin_rejected(first: int, second: int, alpha: Fraction) -> bool:
-    """Whether the two-sided exact binomial test rejects "both are equally likely": 2 · P(Y ≥ max) ≤ α for a fair Y.
-
-    Guarantee: True only if it rejects; False if it does not, or not provably (`tail_at_most`).
-    """
-    flips, top = first + second, max(first, second)
-    _check(min(first, second), max(flips, 1), alpha)
-    return first != second and tail_at_most(top, flips, Fraction(1, 2), alpha / 2)
 
 
 def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -122,15 +106,6 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     """
     guess = hits / n - math.sqrt(-_float_log(alpha) / (2 * n))
     return largest_accepted(_accepts(hoeffding_lower_holds, hits, n, alpha), guess)
-
-
-def hoeffding_above(hits: int, n: int, alpha: Fraction) -> float:
-    """The auditor's own Hoeffding upper bound.
-
-    Guarantee: at least the true bound or 1, and the smallest double that is (as far as 1024 bits can prove it).
-    """
-    guess = hits / n + math.sqrt(-_float_log(alpha) / (2 * n))
-    return smallest_accepted(_accepts(hoeffding_upper_holds, hits, n, alpha), guess)
 
 
 def _accepts(
@@ -177,3 +152,98 @@ def _check(hits: int, n: int, alpha: Fraction) -> None:
         raise ValueError(f"the number of hits must be between 0 and {n}, not {hits}")
     if not 0 < alpha < 1:
         raise ValueError(f"α must lie strictly between 0 and 1, not {alpha}")
+
+
+#: p_lower, and p_upper if the bound looks at the other classes.
+Bounds = tuple[float, float | None]
+
+
+class Look(NamedTuple):
+    """The votes that are counted at one time, from the first on.
+
+    Guarantee: none; these are counts.
+    """
+
+    n: int
+    hits: int
+    others: int
+    """The largest count of any class but the label; "nobody" is one of them."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A confidence bound that a promise may name, for the probability of a label chosen without looking at these votes.
+
+    Guarantee: what `prove` gives is on the safe side of the bound at α, and `holds` is True only for such numbers.
+    """
+
+    prove: Callable[[Sequence[Look], Fraction], Bounds]
+    """The p_lower and p_upper that the auditor would give."""
+    holds: Callable[[float, float | None, Sequence[Look], Fraction], bool]
+    """Whether p_lower and p_upper are proved to be on the safe side."""
+    two_sided: bool = False
+    """Whether it bounds the other classes from above: then a label wins with p_lower > p_upper, not with > ½."""
+    measurable: bool = False
+    """Whether it goes with measured independence: docs/audit.md, Theorem 4, is proved for it."""
+
+
+def kept_alone(hits: int, n: int, rows: int, lost: int, alpha: Fraction) -> int:
+    """How many of n copies at least vote for the label when they are voted alone, if `lost` of the `rows` that were
+    drawn among them do not.
+
+    Guarantee: too large with probability at most α/2 over the choice of the rows, whatever the votes are: given the
+    votes, the lost ones among m rows that are drawn with repetition are binomial.
+    """
+    share = Fraction(clopper_pearson_above(lost, rows, alpha / 2))
+    return max(0, hits - floor(n * share))
+
+
+def the_only(looks: Sequence[Look]) -> Look:
+    """Guarantee: the look of a bound that holds for one look only; a ValueError if there are more, or none."""
+    if len(looks) != 1:
+        raise ValueError(f"this bound holds for one look at a fixed number of votes, not for {len(looks)}")
+    return looks[0]
+
+
+def _prove_clopper_pearson(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+    n, hits, _ = the_only(looks)
+    return clopper_pearson_below(hits, n, alpha), None
+
+
+def _clopper_pearson_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
+    n, hits, _ = the_only(looks)
+    return p_upper is None and clopper_pearson_lower_holds(p_lower, hits, n, alpha)
+
+
+def _prove_hoeffding(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+    n, hits, _ = the_only(looks)
+    return hoeffding_below(hits, n, alpha), None
+
+
+def _hoeffding_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
+    n, hits, _ = the_only(looks)
+    return p_upper is None and hoeffding_lower_holds(p_lower, hits, n, alpha)
+
+
+def _prove_runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+    n, hits, others = the_only(looks)
+    p_lower = clopper_pearson_below(hits, n, alpha / 2)
+    return p_lower, min(clopper_pearson_above(others, n, alpha / 2), float_above(1 - Fraction(p_lower)))
+
+
+def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
+    n, hits, others = the_only(looks)
+    return p_upper is not None and runner_up_holds(p_lower, p_upper, hits, others, n, alpha)
+
+
+#: By name, as promises have it; the first is the default.
+BOUNDS = {
+    "clopper-pearson": Bound(_prove_clopper_pearson, _clopper_pearson_holds, measurable=True),
+    "hoeffding": Bound(_prove_hoeffding, _hoeffding_holds),
+    "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
+}
+
+
+def bound_names(two_sided: bool) -> str:
+    """Guarantee: the names of all bounds of one kind, as a list to read."""
+    return ", ".join(name for name, bound in BOUNDS.items() if bound.two_sided == two_sided)

@@ -8,21 +8,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import floor
 from typing import Any, NamedTuple
 
-from .bounds import (
-    clopper_pearson_above,
-    clopper_pearson_below,
-    clopper_pearson_lower_holds,
-    fair_coin_rejected,
-    hoeffding_below,
-    hoeffding_lower_holds,
-    runner_up_holds,
-)
-from .claim import Claim, Terms, Votes, claim, prediction, terms
-from .doubles import float_above
-from .radius import radius_below, radius_holds, radius_two_below, radius_two_holds
+from .bounds import BOUNDS, Look, kept_alone
+from .claim import Claim, Terms, Votes, read_claim, terms
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
 MORE = 1 + 2.0**-40
@@ -44,42 +33,17 @@ class Report:
 def check_record(record: Mapping[str, Any]) -> Report:
     """Check a certificate's record, as its JSON is read.
 
-    Guarantee: as `check`; a record that is not one has findings.
+    Guarantee: as `check_claim`; a record that is not one has findings.
     """
     try:
-        return check(claim(record), terms(record["promise"]))
+        return check_claim(read_claim(record), terms(record["promise"]))
     except (KeyError, TypeError, AttributeError) as error:
         return Report((f"this is not a certificate's record: {error!r}",), False)
     except ValueError as error:
         return Report((str(error),), False)
 
 
-def check_prediction(record: Mapping[str, Any]) -> Report:
-    """Check a prediction's record: that its label follows from its counts at its α.
-
-    Guarantee: without findings the counts add up to n, and the label is that of the most frequent class, which the
-    two-sided exact binomial test separates from all others, or an abstention.
-    """
-    try:
-        label, votes, n, alpha = prediction(record)
-    except (KeyError, TypeError, AttributeError) as error:
-        return Report((f"this is not a prediction's record: {error!r}",), False)
-    except ValueError as error:
-        return Report((str(error),), False)
-    if votes.total != n or not votes.classes:
-        return Report((f"the counts of {len(votes.classes)} classes add up to {votes.total}, not to {n}",), False)
-    hits, others = votes.classes[votes.top], votes.others(votes.top)
-    separated = hits > others and fair_coin_rejected(hits, others, alpha)
-    if label is None:
-        return Report((), not separated)
-    if label != votes.top:
-        return Report((f"the label is {label}, but most votes are for {votes.top}",), False)
-    if not separated:
-        return Report((f"{hits} votes against {others} do not separate the label at alpha = {alpha}",), False)
-    return Report((), True)
-
-
-def check(claimed: Claim, promised: Terms) -> Report:
+def check_claim(claimed: Claim, promised: Terms) -> Report:
     """Check label, bounds and radius against the counts.
 
     Guarantee: without findings the counts add up to the promised n₀ and n; the label is the one that selection chose,
@@ -94,10 +58,10 @@ def check(claimed: Claim, promised: Terms) -> Report:
 def verdict(selection: Votes, estimation: Votes, promised: Terms, lost: int | None = None) -> Claim:
     """The certificate that the auditor would give for these counts.
 
-    Guarantee: `check` accepts it, if the counts add up, and it is tight.
+    Guarantee: `check_claim` accepts it, if the counts add up, and it is tight.
     """
     proved = prove(selection.top, estimation, promised, lost)
-    label = selection.top if proved.p_lower > (0.5 if proved.p_upper is None else proved.p_upper) else None
+    label = selection.top if wins(proved.p_lower, proved.p_upper) else None
     return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation, lost)
 
 
@@ -117,30 +81,24 @@ def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) ->
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
-    if promised.again is not None:
-        kept = kept_alone(votes.classes[label], votes.total, promised, promised.again if lost is None else lost)
-        p_lower = clopper_pearson_below(kept, votes.total, promised.alpha / 4)
-        return Proved(p_lower, None, radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0)
-    hits, n, sigma = votes.classes[label], votes.total, promised.sigma
-    if promised.bound == "runner-up":
-        p_lower = clopper_pearson_below(hits, n, promised.alpha / 2)
-        above = clopper_pearson_above(votes.others(label), n, promised.alpha / 2)
-        p_upper = min(above, float_above(1 - Fraction(p_lower)))
-        return Proved(p_lower, p_upper, radius_two_below(p_lower, p_upper, sigma) if p_lower > p_upper else 0.0)
-    below = hoeffding_below if promised.bound == "hoeffding" else clopper_pearson_below
-    p_lower = below(hits, n, promised.alpha)
-    return Proved(p_lower, None, radius_below(p_lower, sigma) if p_lower > 0.5 else 0.0)
+    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
+    radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
+    return Proved(p_lower, p_upper, radius)
 
 
-def kept_alone(hits: int, n: int, promised: Terms, lost: int) -> int:
-    """How many of n copies at least vote for the label when they are voted alone, if so many hits were lost again.
+def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tuple[list[Look], Fraction]:
+    """What the promised bound is asked about, and at which level.
 
-    Guarantee: too large with probability at most α/2 over the choice of the rows, whatever the votes are: given the
-    votes, the lost ones among m rows that are drawn with repetition are binomial.
+    If independence was promised to be measured: the hits that are kept alone, at α/4 (docs/audit.md, Theorem 4).
+
+    Guarantee: the bound at this level holds at α for the class, and where independence is measured for any class.
     """
-    assert promised.again is not None
-    share = Fraction(clopper_pearson_above(lost, promised.again, promised.alpha / 2))
-    return max(0, hits - floor(n * share))
+    look = votes.look(label)
+    if promised.again is None:
+        return [look], promised.alpha
+    gone = promised.again if lost is None else lost
+    kept = kept_alone(look.hits, look.n, promised.again, gone, promised.alpha)
+    return [Look(look.n, kept, look.n - kept)], promised.alpha / 4
 
 
 def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
@@ -159,7 +117,7 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield f"{claimed.lost} of {promised.again} rows cannot be lost"
     if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
         yield f"the label is not the number of a class: {claimed.label!r}"
-    if (claimed.p_upper is None) != (promised.bound != "runner-up"):
+    if (claimed.p_upper is None) == BOUNDS[promised.bound].two_sided:
         yield f"the bound {promised.bound} {'has no' if claimed.p_upper is not None else 'needs a'} p_upper"
     bounds = [claimed.p_lower] if claimed.p_upper is None else [claimed.p_lower, claimed.p_upper]
     if not all(isinstance(p, float) and 0 <= p <= 1 for p in bounds):
@@ -185,37 +143,28 @@ def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
         return
     if claimed.label != selected:
         yield f"the label is {claimed.label}, but selection chose {selected}"
-    if not wins(claimed):
+    if not wins(claimed.p_lower, claimed.p_upper):
         yield f"there is a label although class {selected} is not proved to win"
     elif not radius_follows(claimed, promised):
-        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at sigma = {promised.sigma}"
+        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at {promised.law}"
 
 
 def bounds_hold(claimed: Claim, promised: Terms) -> bool:
     """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
-    label, votes = claimed.selection.top, claimed.estimation
-    hits, n = votes.classes[label], votes.total
-    if claimed.p_upper is not None:
-        return runner_up_holds(claimed.p_lower, claimed.p_upper, hits, votes.others(label), n, promised.alpha)
-    if promised.again is not None:
-        kept = kept_alone(hits, n, promised, promised.again if claimed.lost is None else claimed.lost)
-        return clopper_pearson_lower_holds(claimed.p_lower, kept, n, promised.alpha / 4)
-    holds = hoeffding_lower_holds if promised.bound == "hoeffding" else clopper_pearson_lower_holds
-    return holds(claimed.p_lower, hits, n, promised.alpha)
+    found = evidence(claimed.selection.top, claimed.estimation, promised, claimed.lost)
+    return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
 
 
-def wins(claimed: Claim) -> bool:
+def wins(p_lower: float, p_upper: float | None) -> bool:
     """Guarantee: True only if p_lower is above ½, or above p_upper where there is one."""
-    return claimed.p_lower > (0.5 if claimed.p_upper is None else claimed.p_upper)
+    return p_lower > (0.5 if p_upper is None else p_upper)
 
 
 def radius_follows(claimed: Claim, promised: Terms) -> bool:
     """Guarantee: True only if the radius is at most the one that p_lower and p_upper allow."""
     if not 0 < claimed.p_lower < 1 or claimed.p_upper == 0:
         return False
-    if claimed.p_upper is None:
-        return radius_holds(claimed.radius, claimed.p_lower, promised.sigma)
-    return radius_two_holds(claimed.radius, claimed.p_lower, claimed.p_upper, promised.sigma)
+    return promised.law.radius_holds(claimed.radius, claimed.p_lower, claimed.p_upper)
 
 
 def tight(claimed: Claim, promised: Terms) -> bool:
@@ -228,7 +177,7 @@ def tight(claimed: Claim, promised: Terms) -> bool:
         better.append(replace(claimed, p_upper=claimed.p_upper / MORE))
     if any(bounds_hold(each, promised) for each in better):
         return False
-    if not wins(claimed):
+    if not wins(claimed.p_lower, claimed.p_upper):
         return claimed.label is None
     return claimed.label is not None and not radius_follows(replace(claimed, radius=_more(claimed.radius)), promised)
 

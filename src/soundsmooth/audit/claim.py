@@ -10,7 +10,9 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-BOUNDS = ("clopper-pearson", "hoeffding", "runner-up")
+from .bounds import BOUNDS, Look
+from .laws import LAWS, Law
+
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
 RATIONAL = re.compile(r"[1-9][0-9]{0,2000}(/[1-9][0-9]{0,2000})?")
@@ -41,6 +43,10 @@ class Votes:
         """The largest count of any class but `label`; "nobody" is one of them."""
         return max([count for c, count in enumerate(self.classes) if c != label] + [self.nobody])
 
+    def look(self, label: int) -> Look:
+        """What a bound for the label is asked about."""
+        return Look(self.total, self.classes[label], self.others(label))
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -49,7 +55,7 @@ class Terms:
     n0: int
     n: int
     alpha: Fraction
-    sigma: Fraction
+    law: Law
     bound: str
     again: int | None = None
     """How many rows are voted again, alone, if independence is measured."""
@@ -77,12 +83,12 @@ def terms(promise: Mapping[str, str]) -> Terms:
     if bound not in BOUNDS:
         raise ValueError(f"the promised bound is not one of {', '.join(BOUNDS)}: {bound!r}")
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
-    if again is not None and bound != "clopper-pearson":
+    if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
-    return Terms(n0, n, alpha, _rational(promise, "sigma"), bound, again)
+    return Terms(n0, n, alpha, _law(promise), bound, again)
 
 
-def claim(record: Mapping[str, Any]) -> Claim:
+def read_claim(record: Mapping[str, Any]) -> Claim:
     """The claim in a certificate's record (its JSON, read), or a ValueError that names the field."""
     return Claim(
         label=None if record["label"] is None else _count(record["label"], "label"),
@@ -120,13 +126,12 @@ def _lost(record: Mapping[str, Any]) -> int | None:
     return lost
 
 
-def prediction(record: Mapping[str, Any]) -> tuple[int | None, Votes, int, Fraction]:
-    """Label, counts, n and α in a prediction's record (its data, read), or a ValueError that names the field."""
-    label = None if record["label"] is None else _count(record["label"], "label")
-    alpha = _rational(record, "alpha")
-    if alpha >= 1:
-        raise ValueError(f"alpha is no probability below 1: {record['alpha']}")
-    return label, _votes(record, "counts"), _count(record["n"], "n"), alpha
+def _law(promise: Mapping[str, str]) -> Law:
+    text = promise["sigma"]
+    word, _, parameter = text.rpartition(" ") if isinstance(text, str) else ("", "", text)
+    if word not in LAWS:
+        raise ValueError(f"the promised sigma names no law of noise: {text!r:.80}")
+    return LAWS[word](_rational({"sigma": parameter}, "sigma"))
 
 
 def _rational(promise: Mapping[str, str], name: str) -> Fraction:

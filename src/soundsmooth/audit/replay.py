@@ -27,11 +27,10 @@ from fractions import Fraction
 from math import ceil, floor, prod
 from typing import NamedTuple
 
-from .bounds import clopper_pearson_above, clopper_pearson_below
-from .check import kept_alone, prove
+from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
+from .check import prove
 from .claim import Terms, Votes
 from .doubles import float_below
-from .radius import radius_below
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,10 @@ def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
     """The price of a label that may have been chosen after the votes.
 
     With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
-    most 2α (docs/audit.md). With the runner-up's bound each class is paid for. Where independence is measured, the
+    most 2α (docs/audit.md). A bound on the other classes pays for each class. Where independence is measured, the
     bound itself pays: a model with a memory may always choose so.
     """
-    if promised.bound == "runner-up" and not selection_replayed:
+    if BOUNDS[promised.bound].two_sided and not selection_replayed:
         return len(votes.classes)
     return _price(promised, selection_replayed)
 
@@ -147,30 +146,22 @@ def _escape(blocks: int, bad: int, drawn: int) -> Fraction:
     return Fraction(prod(range(blocks - many - few + 1, blocks - many + 1)), prod(range(blocks - few + 1, blocks + 1)))
 
 
-def struck_out(blocks: Sequence[Block], promised: Terms, beta: Fraction, selection_replayed: bool = True) -> Confirmed:
-    """(ii) The certificate from all stored votes, after the blocks that may have escaped are struck out.
+def struck_out_together(
+    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+) -> list[Confirmed]:
+    """(ii) The certificates from all stored votes, after the blocks that may have escaped are struck out.
 
-    `blocks` are all blocks of one certificate; those with a replay were drawn from them at random. Let t be the largest
-    excess h_j − x_j among them, or 0. Except with probability β no more than b = `escaping` blocks have a larger
-    excess: if more had, b + 1 blocks of largest excess would all have been missed. So at most b unreplayed blocks have
-    more than t false hits. The b with most hits are struck out, that is counted as misses; all others lose t hits.
-    With no bad block among the drawn, t = 0.
+    Each certificate is given by all its blocks; those with a replay were drawn at random from one urn that holds the
+    blocks of all certificates. Let t be the largest excess h_j − x_j among them, or 0. Except with probability β no
+    more than b = `escaping` blocks have a larger excess: if more had, b + 1 blocks of largest excess would all have
+    been missed. So at most b unreplayed blocks have more than t false hits. In each certificate the b with most hits
+    are struck out, that is counted as misses; all others lose t hits. With no bad block among the drawn, t = 0.
 
     If independence was promised to be measured, a lost row that the store hides weighs as n/m hits (`excess_of`), and
     `most_lost` counts the rows that may be lost.
 
-    Guarantee: the claim of `Confirmed` at error α + β, against any issuer.
-    """
-    return struck_out_together([blocks], promised, beta, selection_replayed)[0]
-
-
-def struck_out_together(
-    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
-) -> list[Confirmed]:
-    """(ii) for many certificates whose blocks were drawn from one urn that holds the blocks of all of them.
-
-    Guarantee: as `struck_out` for each. The event of probability β is the same one for all: the probability that any of
-    N is false is at most Nα + β.
+    Guarantee: for each the claim of `Confirmed` at error α + β, against any issuer. The event of probability β is the
+    same one for all: the probability that any of N is false is at most Nα + β.
     """
     escaped, excess = escaped_and_excess(certificates, beta)
     level = promised.alpha / _price(promised, selection_replayed)
@@ -229,7 +220,7 @@ def _with_all_votes(
     if promised.again is not None:
         if sum(block.rows for block in blocks) != promised.again:
             raise ValueError(f"the rows of a certificate's blocks must add up to the promised m = {promised.again}")
-        hits = kept_alone(hits, promised.n, replace(promised, alpha=level), most_lost(blocks, escaped, excess))
+        hits = kept_alone(hits, promised.n, promised.again, most_lost(blocks, escaped, excess), level)
         level /= 4
     p_lower = clopper_pearson_below(hits, promised.n, level)
     return _confirmed(Fraction(p_lower), promised, error)
@@ -269,8 +260,8 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
     Guarantee: the claim of `Confirmed` at error α, *if* each stored vote is what one fixed classifier voted on its row:
     then a row is a false hit with one probability d, independently of all others, and p ≥ p_stored − d, where both are
     bounded at α/2. Against an issuer who may write what he likes into some blocks this proves nothing, because false
-    hits then come in blocks: use `struck_out`. Where independence is measured it proves nothing either, because there
-    nothing is known about the votes of a batch.
+    hits then come in blocks: use `struck_out_together`. Where independence is measured it proves nothing either,
+    because there nothing is known about the votes of a batch.
     """
     if not 0 <= false_hits <= replayed <= promised.n:
         raise ValueError(f"{false_hits} false hits among {replayed} replayed of {promised.n} votes are not possible")
@@ -284,5 +275,5 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
 def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
     """The radius from p alone, whatever bound was promised: it is valid for each of them."""
     p_lower = max(0.0, float_below(p))
-    radius = radius_below(p_lower, promised.sigma) if p_lower > 0.5 else 0.0
+    radius = promised.law.radius_below(p_lower, None) if p_lower > 0.5 else 0.0
     return Confirmed(p_lower, radius, error)

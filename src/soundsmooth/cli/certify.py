@@ -173,7 +173,7 @@ def chosen_settings(choices: Choices) -> Settings:
 def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
     line(
         console,
-        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
+        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
     if independence.measured:
@@ -181,7 +181,7 @@ def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, inde
         line(
             console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
         )
-    if not largest_radius(law.sigma, chosen, independence.rows):
+    if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
         line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
     line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")

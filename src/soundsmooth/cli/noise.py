@@ -7,7 +7,7 @@ import numpy as np
 
 from ..grid import Grid
 from ..machine import check_memory
-from ..noise import Keystream, Purpose, Sampler, law
+from ..noise import Gaussian, Keystream, Purpose, Sampler
 from ..noise.keystream import check_room
 from ..runs.output import check_new_file
 
@@ -27,7 +27,7 @@ def write_noise(
 ) -> None:
     """Write T of the copies first, first + 1, … as an int16 array of the given shape."""
     copies, *inner = _shape(shape)
-    sampler = Sampler(law(sigma, k, Grid(levels, q)), threads)
+    sampler = Sampler(Gaussian(sigma, k, Grid(levels, q)), threads)
     bits = Keystream(_key(key), _purpose(purpose), stream)
     check_room(first, copies, prod(inner))
     check_memory(2 * copies * prod(inner), "the noise", "ask for fewer copies")

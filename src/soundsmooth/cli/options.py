@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..audit.bounds import BOUNDS, bound_names
 from ..limits import thread_count
 from ..plain_files import read_plain
 
@@ -55,7 +56,8 @@ PredictAlpha = Annotated[str | None, _option("How often an answer may be wrong, 
 Bound = Annotated[
     str | None,
     _option(
-        "From the winner's votes: clopper-pearson, hoeffding; with the others': runner-up.", default="clopper-pearson"
+        f"From the winner's votes: {bound_names(two_sided=False)}; with the others': {bound_names(two_sided=True)}.",
+        default=next(iter(BOUNDS)),
     ),
 ]
 Noise = Annotated[

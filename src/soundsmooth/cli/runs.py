@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..noise import promised_law
 from ..report import decimal_below, radii_that_occur
 from ..runs.export import export
 from ..runs.store import Failure, Progress, Store
@@ -41,9 +42,9 @@ def show_summary(console: Console, store: Store) -> None:
     console.print()
     say(console, _state(done))
     _show_troubles(console, store, done, finding)
-    settings, sigma = store.terms.settings, Fraction(store.terms.promise.values["sigma"])
+    settings, law = store.terms.settings, promised_law(store.terms.promise.values)
     if labelled(store) and done.finished:
-        _show_accuracy(console, store, radii_that_occur(sigma, settings))
+        _show_accuracy(console, store, radii_that_occur(law, settings))
     if first is None:
         say(console, f"Commitment {store.terms.promise.commitment}")
     else:

@@ -9,23 +9,25 @@ from .binomial import (
     clopper_pearson_above,
     clopper_pearson_below,
     fair_coin_rejected,
-    hoeffding_above,
     hoeffding_below,
 )
-from .breakpoints import breakpoint_floor, breakpoints
+from .bounds import BOUNDS, Bound, Look
+from .breakpoints import breakpoint_floor, breakpoint_floors
 from .radius import radius_below, radius_two_below
 from .rationals import Rational, positive, probability, rational
 
 __all__ = [
+    "BOUNDS",
+    "Bound",
+    "Look",
     "Rational",
     "breakpoint_floor",
-    "breakpoints",
+    "breakpoint_floors",
     "clopper_pearson_above",
     "clopper_pearson_below",
     "fair_coin_rejected",
     "float_above",
     "float_below",
-    "hoeffding_above",
     "hoeffding_below",
     "positive",
     "probability",

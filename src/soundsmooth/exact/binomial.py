@@ -54,16 +54,6 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
         return max(0.0, float_below(lower_end(ball(Fraction(hits, n)) - _hoeffding_margin(n, alpha))))
 
 
-def hoeffding_above(hits: int, n: int, alpha: Fraction) -> float:
-    """The Hoeffding upper bound hits/n + √(ln(1/α) / 2n), or 1 if that is more.
-
-    Guarantee: at least the true value, and within 1 ulp of the smallest double that is.
-    """
-    _check(hits, n, alpha)
-    with precision(BITS):
-        return min(1.0, float_above(upper_end(ball(Fraction(hits, n)) + _hoeffding_margin(n, alpha))))
-
-
 def fair_coin_rejected(first: int, second: int, alpha: Fraction) -> bool:
     """Whether the two-sided exact binomial test rejects "both are equally likely" at level α.
 

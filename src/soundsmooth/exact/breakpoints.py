@@ -12,7 +12,7 @@ from flint import arb, fmpz
 from .balls import ball, refine
 
 
-def breakpoints(sigma: Fraction, q: int, reach: int, bits: int) -> list[int]:
+def breakpoint_floors(sigma: Fraction, q: int, reach: int, bits: int) -> list[int]:
     """⌊2^bits · B_j⌋ for j = −reach, …, reach − 1, in this order.
 
     Guarantee: every entry is proved. A ball that holds 2^bits · B_j and no integer has one floor; a ball

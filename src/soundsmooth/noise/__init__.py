@@ -2,12 +2,13 @@
 
 from .gpu import GpuSampler
 from .keystream import SHARED_STREAM, Keystream, Purpose
-from .law import Law, law
+from .law import Gaussian, Law, promised_law
 from .reference import reference_noise
 from .sampler import Noise, Noisy, Sampler
 
 __all__ = [
     "SHARED_STREAM",
+    "Gaussian",
     "GpuSampler",
     "Keystream",
     "Law",
@@ -15,6 +16,6 @@ __all__ = [
     "Noisy",
     "Purpose",
     "Sampler",
-    "law",
+    "promised_law",
     "reference_noise",
 ]

@@ -80,7 +80,9 @@ def log_guide(law: Law) -> LogGuide:
             return build_log_guide(law, floors, bits)
         except CrowdedError:
             continue
-    raise CrowdedError(f"sigma = {law.sigma} on a grid with q = {law.grid.q} puts the breakpoints too close together")
+    raise CrowdedError(
+        f"sigma = {law.lines['sigma']} on a grid with q = {law.grid.q} puts the breakpoints too close together"
+    )
 
 
 def build_log_guide(law: Law, floors: Sequence[int], bits: int) -> LogGuide:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..exact import BOUNDS
 from ..grid import Floats, Levels
 from ..models.alone import Alone
 from ..noise import SHARED_STREAM, Purpose, Sampler
@@ -24,10 +25,9 @@ TWICE = 16
 
 def check_measurable(settings: Settings) -> None:
     """Refuse, before the first draw, what a measurement does not go with."""
-    if settings.bound != "clopper-pearson":
-        raise ValueError(
-            f"measured independence goes with the bound clopper-pearson, not with {settings.bound}; {_WAY_OUT}"
-        )
+    if not BOUNDS[settings.bound].measurable:
+        which = " or ".join(name for name, bound in BOUNDS.items() if bound.measurable)
+        raise ValueError(f"measured independence goes with the bound {which}, not with {settings.bound}; {_WAY_OUT}")
     if settings.noise == "batchwise":
         raise ValueError(f"measured independence goes with fresh or shared noise, not with batchwise; {_WAY_OUT}")
 

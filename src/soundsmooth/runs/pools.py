@@ -1,4 +1,4 @@
-"""Where workers live: in this process, in others (`process_pool`), on a cluster (`ray_pool`). Pools differ in that alone.
+"""Where workers live: in this process, in others (`process_pool`), on a cluster (`ray_pool`).
 
 A worker is called through its handle. Calls are queued and answered in order.
 """

@@ -37,7 +37,7 @@ def predict(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational
         counts=counts,
         n=n,
         alpha=str(level),
-        sigma=str(smoothing.law.sigma),
+        sigma=smoothing.law.lines["sigma"],
         margin=smoothing.law.margin,
         model=identity.digest,
         key=key.hex(),

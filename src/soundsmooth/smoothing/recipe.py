@@ -8,7 +8,7 @@ from ..exact import Rational
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
 from ..models.recipe import ModelRecipe
-from ..noise import Law, law
+from ..noise import Gaussian, Law
 from .classifier import Smoothing
 
 
@@ -42,7 +42,7 @@ class SmootherRecipe:
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
         threads = thread_count(threads)
         made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
-        return cls(made, law(sigma, k, grid), batch_size)
+        return cls(made, Gaussian(sigma, k, grid), batch_size)
 
     @property
     def grid(self) -> Grid:

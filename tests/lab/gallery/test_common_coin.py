@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binom
 
-from soundsmooth.certify import Measurement, measured_below
+from soundsmooth.exact import BOUNDS, Look
 from soundsmooth.lab.gallery.certifiers import Ours, Task
 from soundsmooth.lab.gallery.entries.common_coin import ALPHA, RUNS, SIGMA, TOO_MANY, P, bounds, run
 from soundsmooth.lab.gallery.entry import Options
@@ -20,7 +20,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted 
 
 
 def bound(lost: int) -> float:
-    return measured_below(N, N, Measurement(AGAIN, lost), ALPHA)
+    return BOUNDS["clopper-pearson"].prove_alone([Look(N, N, 0)], AGAIN, lost, ALPHA)[0]
 
 
 @needs_fork

@@ -13,7 +13,7 @@ from soundsmooth.lab.gallery.certifiers import FloatSum, GuardBand, Ours, Standa
 from soundsmooth.lab.gallery.entries.float_sum import CLAIM, LEVEL, NEIGHBOUR, SIGMA, member, reachable, run
 from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
-from soundsmooth.noise import law
+from soundsmooth.noise import Gaussian
 
 SINGLE, DOUBLE = np.dtype("float32"), np.dtype("float64")
 N = 2000
@@ -24,7 +24,7 @@ BITS = 128
 
 def chances() -> list[Fraction]:
     """P(T = j) for every j from −reach to reach, each within 2^(1 − 128) of the truth."""
-    ends = [0, *law(SIGMA).breakpoints(BITS), 1 << BITS]
+    ends = [0, *Gaussian(SIGMA).breakpoints(BITS), 1 << BITS]
     return [Fraction(b - a, 1 << BITS) for a, b in pairwise(ends)]
 
 
@@ -79,7 +79,7 @@ def test_for_ours_it_is_an_honest_function_of_the_level() -> None:
     exp(−2·2000·0.33²) < 1e-180 (Hoeffding). The radius of class 0 leaves 0.3 … 0.7 if its share of the votes leaves
     0.757 … 0.937, more than 9 standard deviations off: with probability below 1e-18.
     """
-    grid = law(SIGMA)
+    grid = Gaussian(SIGMA)
     noise = np.arange(-grid.reach, grid.reach + 1)
     for level in (LEVEL, NEIGHBOUR):
         levels = np.clip(level + noise, grid.lowest, grid.highest)

@@ -12,7 +12,7 @@ from soundsmooth.lab.unsound import (
     failure_odds,
     failure_table,
 )
-from soundsmooth.noise.law import law
+from soundsmooth.noise.law import Gaussian
 
 DRAWS = 100_000 * 3 * 224 * 224
 #: Distinct ambiguous draws at 64 bits for K = 6·255, 7·255, 1912.
@@ -65,7 +65,7 @@ def test_the_bounds_hold_for_any_numbers(p: Fraction, draws: int) -> None:
 @pytest.mark.parametrize("bits", [6, 10, 13])
 def test_the_odds_are_those_of_the_literal_algorithm(bits: int) -> None:
     """All draws of few bits are tried."""
-    arr = breaking_points(law("0.25", 1), bits)
+    arr = breaking_points(Gaussian("0.25", 1), bits)
     failures = sum(discretized_normal_literally(arr, t) is None for t in range(1 << bits))
     assert failure_odds("0.25", 255, bits).per_position == Fraction(failures, 1 << bits)
 

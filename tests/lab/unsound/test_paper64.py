@@ -17,13 +17,15 @@ from soundsmooth.lab.unsound import (
 )
 from soundsmooth.lab.unsound.paper64 import ambiguous_draws
 from soundsmooth.noise.decide import decide
-from soundsmooth.noise.law import Law, law
+from soundsmooth.noise.law import Gaussian, Law
 
 TOP = (1 << 64) - 1
 A = 210 / 255
 
 laws = pytest.mark.parametrize(
-    "noise", [law("0.12", 6), law("0.25", 3), law("0.5", 1), law(1, 6)], ids=lambda noise: f"σ={noise.sigma}"
+    "noise",
+    [Gaussian("0.12", 6), Gaussian("0.25", 3), Gaussian("0.5", 1), Gaussian(1, 6)],
+    ids=lambda noise: f"σ={noise.sigma}",
 )
 
 
@@ -52,7 +54,7 @@ def test_the_array_is_the_papers(noise: Law) -> None:
 
 
 def test_most_upper_ceilings_fit_no_64_bit_integer_but_the_ambiguous_draws_do() -> None:
-    arr = breaking_points(law("0.12", 6))
+    arr = breaking_points(Gaussian("0.12", 6))
     assert arr.count(1 << 64) > 1000
     assert int(ambiguous_draws(arr)[-1]) == TOP
 
@@ -67,7 +69,7 @@ def test_the_fast_version_is_the_literal_one_on_every_ambiguous_draw_and_its_nei
 
 def test_the_last_entry_makes_no_draw_ambiguous() -> None:
     """At σ = 1, k = 1 the last breaking point is far from 1: the draw 2⁶⁴ − 1 is the topmost noise, not a Failure."""
-    arr = breaking_points(law(1, 1))
+    arr = breaking_points(Gaussian(1, 1))
     assert arr[-2] < TOP
     assert fast(arr, [TOP]) == [discretized_normal_literally(arr, TOP)] == [510]
     with pytest.raises(ValueError, match="not below"):
@@ -78,7 +80,7 @@ def test_the_last_entry_makes_no_draw_ambiguous() -> None:
 @pytest.mark.parametrize("sigma", ["0.12", "1"])
 def test_all_draws_of_few_bits_give_each_level_the_mass_of_its_breakpoints(sigma: str, bits: int) -> None:
     """Counting, not sampling: level j has the draws strictly between the floors of B_{j−1} and B_j."""
-    noise = law(sigma, 1)
+    noise = Gaussian(sigma, 1)
     floors = [-1, *noise.breakpoints(bits), 1 << bits]
     levels = range(-noise.reach, noise.reach + 1)
     masses = {j: max(0, floors[i + 1] - floors[i] - 1) for i, j in enumerate(levels)}
@@ -152,7 +154,7 @@ def test_sample_under_noise_is_the_papers_loop(bits: int) -> None:
     image = np.array([[10, 20], [0, 255]], np.uint8)
     got = UnsoundPaper64(classify, 4, "0.5", k=1, bits=bits, seed=14).sample_under_noise(image, 250, batch_size=100)
 
-    noise = law("0.5", 1)
+    noise = Gaussian("0.5", 1)
     arr = breaking_points(noise, bits)
     rng = np.random.default_rng(14)
     counts, failures = [0, 0, 0, 0], 0
@@ -190,7 +192,7 @@ def test_listing1_is_no_contradiction_any_more(dtype: str, share: float, radius:
     """The share at 210 is known exactly, by summing masses over levels. Accepts within 0.01 for n = 100 000: false
     alarm < 4.2e-9 (Hoeffding); the share 1 of float noise is missed with a probability below exp(−2n·0.1²) < 1e-800.
     """
-    noise = law("0.5", 6)
+    noise = Gaussian("0.5", 6)
     floors = [0, *noise.breakpoints(64), 1 << 64]
     exact = Fraction(0)
     for i, j in enumerate(range(-noise.reach, noise.reach + 1)):

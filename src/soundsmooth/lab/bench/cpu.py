@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ... import embedded
-from ...exact import breakpoints, clopper_pearson_below, radius_below
+from ...exact import breakpoint_floors, clopper_pearson_below, radius_below
 from ...grid import IMAGES
 from ...models.onnx_file import OnnxModel
-from ...noise import Keystream, Purpose, Sampler, law
-from ...noise.law import Law
+from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...noise.tables import build_tables
 from ...promise import Inputs, secret
 from ...runs.data import read_npz
@@ -63,7 +62,7 @@ def noise_against_randn(torch: Any, sigma: str) -> Ratio:
     """Time of `torch.randn(...) * σ + x` over time of our noise with add, clamp and scale; above 1 we are faster."""
     x = np.random.default_rng(0).integers(0, 256, SHAPE[1:]).astype(np.int16)
     image, deviation = torch.from_numpy(IMAGES.values(x)), float(sigma)
-    sampler, bits = Sampler(law(sigma), threads=1), Keystream(bytes(32), Purpose.ESTIMATION, 0)
+    sampler, bits = Sampler(Gaussian(sigma), threads=1), Keystream(bytes(32), Purpose.ESTIMATION, 0)
     return _on_one_thread(
         torch,
         lambda: compare(
@@ -77,7 +76,7 @@ def sound_against_standard(torch: Any) -> Ratio:
     """Time of our certification, fresh noise, over that of Algorithm 1 with torch's noise: same model, n and batch."""
     sigma = Fraction(1, 4)
     model = OnnxModel(embedded.MODELS[sigma])
-    smoothing = Smoothing.of(model, law(sigma))
+    smoothing = Smoothing.of(model, Gaussian(sigma))
     images = read_npz(embedded.IMAGES, IMAGES, limit=1)
     chosen = settings(n=COPIES)
     image = torch.from_numpy(IMAGES.values(images.levels[0]))
@@ -110,12 +109,12 @@ def bound_milliseconds() -> float:
 
 def table_milliseconds() -> float:
     """Proving all breakpoints and building the tables from nothing; the slowest σ."""
-    return max(milliseconds(lambda s=s: cold_table(law(s)), 5) for s in SIGMAS)  # type: ignore[misc]
+    return max(milliseconds(lambda s=s: cold_table(Gaussian(s)), 5) for s in SIGMAS)  # type: ignore[misc]
 
 
-def cold_table(a_law: Law) -> None:
+def cold_table(a_law: Gaussian) -> None:
     """Prove all breakpoints and build the tables, with nothing kept from before."""
-    build_tables(a_law, breakpoints(a_law.sigma, a_law.grid.q, a_law.reach, 32))
+    build_tables(a_law, breakpoint_floors(a_law.sigma, a_law.grid.q, a_law.reach, 32))
 
 
 def _on_one_thread(torch: Any, action: Callable[[], Ratio]) -> Ratio:

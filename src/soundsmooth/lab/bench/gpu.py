@@ -14,7 +14,7 @@ import numpy as np
 from ...grid import IMAGES, Levels
 from ...machine import Place, environment
 from ...models.torch_module import TorchModel
-from ...noise import GpuSampler, Keystream, Purpose, law
+from ...noise import Gaussian, GpuSampler, Keystream, Purpose
 from ...promise import Inputs, secret
 from ...runs.run import certify_inputs
 from ...settings import settings
@@ -115,7 +115,7 @@ def _noises(torch: Any, work: Work, sigma: str) -> dict[str, Callable[[], object
     def field() -> Any:
         return image.repeat((copies, 1, 1, 1)) + torch.randn((copies, *work.shape), device="cuda") * deviation
 
-    samplers = {name: GpuSampler(law(sigma), place) for name, place in PLACES.items()}
+    samplers = {name: GpuSampler(Gaussian(sigma), place) for name, place in PLACES.items()}
     kept = samplers["float32"].noise(bits, 0, copies, work.level.size)
     ways: dict[str, Callable[[], object]] = {
         "field": field,
@@ -183,8 +183,8 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
     module = getattr(networks, work.network)(work.classes).eval().cuda()
     with tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
-        smoothing = Smoothing.of(model, law(sigma), work.batch)
-        own = Smoothing.of(model, law(sigma))
+        smoothing = Smoothing.of(model, Gaussian(sigma), work.batch)
+        own = Smoothing.of(model, Gaussian(sigma))
         plain = Plain(torch, model, work, float(sigma))
         paper = _PaperSampler(torch, sigma, work.level)
 
@@ -309,7 +309,7 @@ class _PaperSampler:
     """
 
     def __init__(self, torch: Any, sigma: str, x: Levels) -> None:
-        self._torch, self._law = torch, law(sigma)
+        self._torch, self._law = torch, Gaussian(sigma)
         shifted = (ambiguous_draws(breaking_points(self._law)) ^ np.uint64(1 << 63)).view(np.int64)
         self._points = torch.from_numpy(shifted).cuda()
         self._x = torch.from_numpy(x.astype(np.int64)).cuda()
@@ -351,7 +351,7 @@ def exactness(elements: int, sigma: str) -> dict[str, int]:
     from ...noise import Sampler
 
     torch = torch_with_a_gpu()
-    gpu, cpu = GpuSampler(law(sigma), Place("cuda:0")), Sampler(law(sigma))
+    gpu, cpu = GpuSampler(Gaussian(sigma), Place("cuda:0")), Sampler(Gaussian(sigma))
     dimension, copies = 3072, 1 << 14
     compared = different = 0
     while compared < elements:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...certify import Counts, Verdict, verdict
 from ...grid import IMAGES
-from ...noise import Keystream, Purpose, Sampler, law
+from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...settings import Settings, settings
 from ...smoother import Smoother
 from ..unsound import UnsoundStandard
@@ -207,13 +207,13 @@ def vote_and_certify(noisy: Noise, scores: Scores, classes: int, x: Array, task:
 def _verdict(counts: Callable[[Purpose, int], Counts], task: Task) -> tuple[Verdict, Counts]:
     chosen: Settings = settings(min(task.n0, task.n), task.n, task.alpha, task.bound)
     selection, estimation = counts(Purpose.SELECTION, chosen.n0), counts(Purpose.ESTIMATION, chosen.n)
-    return verdict(selection, estimation, task.sigma, chosen), estimation
+    return verdict(selection, estimation, Gaussian(task.sigma), chosen), estimation
 
 
 def exact_noise(sigma: Fraction, k: int) -> Callable[[Array, Purpose, int, int], Array]:
     """Exact noise T under a fresh key, as levels."""
 
-    sampler, key = Sampler(law(sigma, k)), secrets.token_bytes(32)
+    sampler, key = Sampler(Gaussian(sigma, k)), secrets.token_bytes(32)
 
     def draw(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
         noise: Array = sampler.noise(Keystream(key, purpose, 0), first, copies, x.size).levels

@@ -16,7 +16,7 @@ import numpy as np
 from ...certificate import truncated
 from ...certify import Counts, Measurement, verdict
 from ...grid import IMAGES
-from ...noise import Purpose
+from ...noise import Gaussian, Purpose
 from ...settings import settings
 from .certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Scores, Task, exact_noise, values
 from .points import judge
@@ -49,7 +49,7 @@ class NaiveMeasured:
         drawn = np.random.default_rng().integers(task.n, size=AGAIN)
         lost = (labels[drawn] == counts0.top) & (votes_alone(model, copies[drawn]) != counts0.top)
         counts = counted(labels, classes)
-        found = verdict(counts0, counts, task.sigma, chosen, Measurement(AGAIN, int(lost.sum())))
+        found = verdict(counts0, counts, Gaussian(task.sigma), chosen, Measurement(AGAIN, int(lost.sum())))
         return Answer(found.label, found.radius, found.p_lower, (*counts.classes, counts.nobody))
 
 

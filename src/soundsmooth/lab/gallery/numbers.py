@@ -9,7 +9,7 @@ import numpy as np
 
 from ...certificate import raised, truncated
 from ...exact import clopper_pearson_below, hoeffding_below, radius_below
-from ...noise import law
+from ...noise import Gaussian
 from ...report import decimal_below
 from ..unsound import UnsoundStandard, failure_odds
 from ..unsound.failures import PAPER_SIGMAS
@@ -97,7 +97,7 @@ def _standard_radius(dtype: str, level: int) -> float:
 
 def _grid_radius(dtype: str) -> float:
     """σΦ⁻¹(p) for the exact p = Σ_t P(clamp(210 + T) = t) f(t), to 128 bits, rounded down."""
-    a_law, bits = law(HALF), 128
+    a_law, bits = Gaussian(HALF), 128
     edges = [0, *a_law.breakpoints(bits), 1 << bits]
     levels = np.clip(210 + np.arange(-a_law.reach, a_law.reach + 1), a_law.lowest, a_law.highest)
     kind = np.dtype(dtype)

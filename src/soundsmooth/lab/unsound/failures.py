@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ...exact import Rational, positive
+from ...exact import Rational
 from ...grid import IMAGES
-from ...noise.law import Law
+from ...noise.law import Gaussian
 from .paper64 import BITS, breaking_points
 
 PAPER_COPIES = 100_000
@@ -48,7 +48,7 @@ def failure_odds(
     sigma: Rational, margin: int = 1912, bits: int = BITS, draws: int = PAPER_COPIES * PAPER_POSITIONS
 ) -> FailureOdds:
     """The failure probabilities for noise of σ clamped `margin` levels beyond an image, in `draws` draws."""
-    arr = breaking_points(Law(positive(sigma, "sigma"), IMAGES, margin), bits)
+    arr = breaking_points(Gaussian(sigma, Fraction(margin, IMAGES.q)), bits)
     ambiguous = len(set(arr[:-1]))
     per_position = Fraction(ambiguous, 1 << bits)
     return FailureOdds(

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ...exact import Rational
 from ...grid import IMAGES, Grid
-from ...noise.law import Law, law
+from ...noise.law import Gaussian, Law
 from .certify import Classifier, Counts, UnsoundSmooth, batch_sizes
 
 BITS = 64
@@ -90,7 +90,7 @@ class UnsoundPaper64(UnsoundSmooth):
         super().__init__(classifier, num_classes, sigma)
         if not 1 <= bits <= BITS:
             raise ValueError(f"bits must be between 1 and {BITS}, not {bits}")
-        self.law, self.bits = law(sigma, k, grid), bits
+        self.law, self.bits = Gaussian(sigma, k, grid), bits
         self.ambiguous = ambiguous_draws(breaking_points(self.law, bits))
         self.values = level_values(self.law, dtype)
         self.rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from ....certificate import truncated
 from ....certify import Counts, verdict
 from ....exact.balls import ball, lower_end, precision, upper_end
 from ....exact.binomial import tail
+from ....noise import Gaussian
 from ....settings import settings
 from ..certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Task
 from ..entry import Options
@@ -49,7 +50,7 @@ def too_large(radius: Fraction, hits: int, bits: int = 512) -> bool:
 def proved(hits: int) -> float:
     """The radius that ours stores for these votes."""
     counts = Counts((hits, N - hits), 0)
-    return verdict(counts, counts, SIGMA, settings(n0=N, n=N, alpha=ALPHA)).radius
+    return verdict(counts, counts, Gaussian(SIGMA), settings(n0=N, n=N, alpha=ALPHA)).radius
 
 
 def by_scipy(hits: int) -> float | None:
