@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from soundsmooth.certificate import truncated
 from soundsmooth.certify import Measurement, measured_below
+from soundsmooth.core.decimals import truncated
 from soundsmooth.gallery.certifiers import Ours
 from soundsmooth.gallery.entries.travelling_memory import Remembering, run
 from soundsmooth.gallery.entry import Options

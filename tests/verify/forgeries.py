@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from soundsmooth.certificate import Certificate, checksum
+from soundsmooth.certificate import Certificate
 from soundsmooth.certify import Counts, Measurement, verdict
+from soundsmooth.core.fields import checksum
 from soundsmooth.models.protocol import rows_again
 from soundsmooth.noise import Purpose
 from soundsmooth.promise import Promise, Secret

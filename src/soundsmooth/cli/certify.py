@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ..certificate import Certificate, truncated
+from ..certificate import Certificate
+from ..core.decimals import truncated
 from ..models.protocol import named, rows_again
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret

@@ -9,7 +9,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..certificate import Certificate, raised, truncated
+from ..certificate import Certificate
+from ..core.decimals import raised, truncated
 from .output import CERTIFY_HEADER, certificate_row, check_new_file
 from .store import Failure, Store
 

@@ -15,8 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..certificate import Certificate, is_environment, is_time
+from ..certificate import Certificate
 from ..certify import Counts, Measurement
+from ..core.fields import is_environment, is_time
 from ..models import NOBODY
 from ..models.protocol import rows_again
 from ..noise import Purpose

@@ -10,8 +10,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ..audit import check_record
-from ..certificate import Certificate, is_environment, is_time, read_json
+from ..certificate import Certificate
 from ..certify import Counts, Measurement
+from ..core.fields import is_environment, is_time, read_json
 from ..models import NOBODY
 from ..models.protocol import rows_again
 from ..noise import SHARED_STREAM, Purpose

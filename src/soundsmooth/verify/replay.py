@@ -22,8 +22,8 @@ from ..audit import (
     with_mismatches,
 )
 from ..audit.bounds import clopper_pearson_upper_holds
-from ..certificate import truncated
 from ..certify import Counts
+from ..core.decimals import truncated
 from ..noise import Purpose
 from ..runs.blocks import BlockVotes, VoteBlock, hits_of
 from ..runs.database import Database
