@@ -34,8 +34,9 @@ from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import Smoothing, run_of
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoother import Smoother
 from soundsmooth.unsound import UnsoundStandard

@@ -35,8 +35,9 @@ from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import run_of
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.verify import Given, verify
 from soundsmooth.verify.promised import model_checks
 

@@ -20,8 +20,9 @@ from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_block
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 
 NO_SPACE = 7

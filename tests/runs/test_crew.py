@@ -24,7 +24,8 @@ from soundsmooth.runs.engine import Run, run_of
 from soundsmooth.runs.processes import Processes
 from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.station import Kind, Station
-from soundsmooth.runs.store import Failure, Store
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 from soundsmooth.runs.voter import Outcome
 from soundsmooth.settings import Settings, settings
 from soundsmooth.verify import verify

@@ -20,8 +20,10 @@ from soundsmooth.runs.crew import Muster
 from soundsmooth.runs.engine import Run, certify_inputs, run_of
 from soundsmooth.runs.export import export
 from soundsmooth.runs.processes import Processes
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Failure, Store, terms_at
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 

@@ -23,7 +23,8 @@ from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.engine import Duty, Run, certify_inputs, run_of
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Failure, Store
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 from soundsmooth.settings import settings
 
 

@@ -25,8 +25,9 @@ from soundsmooth.runs.blocks import BlockVotes, Casting, VoteBlock, block_size, 
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.engine import Run, run_of
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store, terms_of
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)

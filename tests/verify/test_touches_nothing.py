@@ -28,8 +28,9 @@ from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.database import Database, StoreError
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.resume import certify_into, open_store
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify
 from verify.issuer import brightness, issue, small_run
 from verify.journals import beside, hot_journal

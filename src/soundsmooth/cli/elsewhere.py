@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..runs.crew import Muster
     from ..runs.processes import Processes
     from ..runs.ray_engine import RayCrew
-    from ..runs.store import Terms
+    from ..runs.stored import Terms
 
 ENGINES = ("local", "processes", "ray")
 ONLY_RAY = ("address", "cpus_per_worker", "gpus_per_worker", "allow_mixed")

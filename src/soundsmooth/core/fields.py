@@ -50,10 +50,13 @@ class Column:
     since: int = FIRST_FORMAT
     """The first format of runs that has the column. It must allow NULL if that is not the first of all."""
 
-    @property
-    def text(self) -> str:
-        """Its name and its kind, as SQL declares them."""
-        return f"{self.name} {self.declared}"
+    def cell(self, value: Any) -> Any:
+        """As SQL keeps it."""
+        return None if value is None else self.write(value)
+
+    def value(self, cell: Any) -> Any:
+        """What `cell` kept."""
+        return None if cell is None else self.read(cell)
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,10 @@ def _is_float(value: object) -> bool:
     return isinstance(value, float)
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -211,6 +218,7 @@ MEASUREMENT = Kind(_is_measurement, "integers from 0 on", _write_measurement, _r
 PROMISE = Kind(_is_promise, "a promise", _promise_json, Promise)
 DIGEST = Kind(is_digest, "32 bytes in hexadecimal")
 NONCE = Kind(_is_nonce, "32 bytes in hexadecimal, or empty")
+FLAG = Kind(_is_flag, "true or false")
 TEXT = Kind(_is_text, "a text")
 SOFTWARE = Kind(is_environment, "made of names and texts", dict)
 SECONDS = Kind(is_time, "a number of seconds")

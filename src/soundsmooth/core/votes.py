@@ -26,15 +26,17 @@ def counts_of(text: str) -> Counts:
     try:
         held = json.loads(text)
         number, votes = held["classes"], {int(label): count for label, count in held["votes"].items()}
-        well = type(number) is int and 0 < number <= MOST_CLASSES
-        well = well and all(type(count) is int and count > 0 for count in votes.values())
-        if not well or not all(NOBODY <= label < number for label in votes):
-            raise ValueError
+        if type(number) is not int or number > MOST_CLASSES:
+            raise ValueError("so many classes no model has")
+        if any(type(count) is not int or count < 1 for count in votes.values()):
+            raise ValueError("a count is no positive integer")
+        if not number > 0 or not all(NOBODY <= label < number for label in votes):
+            raise ValueError("there is no such class")
         counts = Counts(tuple(votes.get(label, 0) for label in range(number)), votes.get(NOBODY, 0))
         if votes_text(counts) != text:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"these are no votes: {text[:80]!r}") from None
+            raise ValueError("they are not written as they should be")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"these are no votes: {text[:80]!r} ({error})") from None
     return counts
 
 

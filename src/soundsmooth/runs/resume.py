@@ -22,7 +22,8 @@ from .claims import Claims, Pace
 from .engine import Run
 from .measured import Again, Drawn, drawn_rows, rows_by_block
 from .same_model import SameModel
-from .store import Failure, Store, Terms
+from .store import Store
+from .stored import Failure, Terms
 from .threads import Threads
 from .voter import Outcome, Task
 

@@ -16,7 +16,8 @@ from ..models.protocol import tolerated
 from ..noise import Purpose
 from .blocks import BlockVotes, hits_of
 from .engine import Run
-from .store import Store, StoredBlock
+from .store import Store
+from .stored import StoredBlock
 from .voter import Outcome, Task
 
 #: Of so many images a block is voted again.
