@@ -18,6 +18,8 @@ from .schema import VERSION
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.
 APPLICATION = int.from_bytes(b"SSmo")
 SUFFIXES = (".db", ".sqlite")
+#: The path of a database that is in no file.
+MEMORY = Path(":memory:")
 MAGIC = b"SQLite format 3\0"
 HEADER = 100
 #: So long a process waits for another one's transaction. Transactions are short.
@@ -101,7 +103,7 @@ class Database:
         it.
         """
         found = cls.__new__(cls)
-        found.path, found.blank = Path(":memory:"), False
+        found.path, found.blank = MEMORY, False
         found._connection = sqlite3.connect(":memory:", isolation_level=None)
         _empty_tables(schema).backup(found._connection)  # 30 times as fast as to make them again
         return found

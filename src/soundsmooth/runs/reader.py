@@ -20,7 +20,7 @@ from ..noise import Purpose
 from ..promise import Promise, Secret, is_digest
 from .blocks import VoteBlock, vote_blocks
 from .damage import check_kinds, check_schema, types_of
-from .database import Database
+from .database import MEMORY, Database
 from .schema import SAID, schema, stored_fields
 from .stored import Failure, Progress, StoredBlock, StoredCertificate, Terms, whole
 
@@ -60,6 +60,11 @@ class _Head:
 
     def close(self) -> None:
         self.db.close()
+
+    @property
+    def path(self) -> Path | None:
+        """The run's file; None for a run in memory."""
+        return None if self.db.path == MEMORY else self.db.path
 
     @property
     def schema(self) -> str:
