@@ -15,7 +15,6 @@ from ..certificate import Certificate
 from ..certify import Counts, Measurement
 from ..core.fields import is_environment, is_time, read_json
 from ..core.votes import added, counts_of
-from ..models.protocol import rows_again
 from ..noise import Purpose
 from ..promise import Promise, Secret, is_digest
 from .blocks import VoteBlock, vote_blocks
@@ -276,7 +275,7 @@ class RunReader(_Votes):
         promise, secret = self.stated.promise, self.stated.secret
         values["environment"] = environments[values["environment"]]
         if values["measured"] is not None:
-            values["measured"] = Measurement(rows_again(promise.values["independence"]) or 0, values["measured"])
+            values["measured"] = Measurement(promise.independence.rows or 0, values["measured"])
         seed, nonce = secret.seed.hex(), secret.nonce.hex()
         certificate = Certificate(index=number, truth=truth, promise=promise, seed=seed, nonce=nonce, **values)
         record = certificate.to_dict()
