@@ -24,7 +24,7 @@ from .schema import ALL, SCHEMA, VERSION, State, stored_fields
 from .stored import Failure, Terms
 
 LARGEST = (1 << 63) - 1
-#: The columns of the tables that rows are added to.
+#: The first row wins.
 BLOCK = "INSERT OR IGNORE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 ALONE = "INSERT OR IGNORE INTO alone VALUES (?, ?, ?, ?, ?)"
 
