@@ -20,9 +20,9 @@ from rich.console import Console
 
 import soundsmooth as ss
 from soundsmooth import __version__, embedded, machine
-from soundsmooth.certificate import raised, truncated
 from soundsmooth.certify import verdict
 from soundsmooth.cli.certify import show_row
+from soundsmooth.core.decimals import raised, truncated
 from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Promise
 from soundsmooth.report import (

@@ -16,7 +16,7 @@ import measured_attacks
 import measured_attacks_torch
 import soundsmooth as ss
 from soundsmooth.runs.pipeline import certify_into, open_store
-from soundsmooth.runs.store import Failure
+from soundsmooth.runs.stored import Failure
 from soundsmooth.verify import verify
 from verify.issuer import given, issue, measured_run
 from verify.test_measured_runs import forge_rows

@@ -37,7 +37,8 @@ from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoother import Smoother
 from soundsmooth.smoothing.classifier import Smoothing

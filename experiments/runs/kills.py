@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
 
 COMMAND = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", "certify"]
 OPTIONS = ["--limit", "40", "--n", "4000", "--seed", "kills"]

@@ -18,9 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from soundsmooth.runs.crew import Elsewhere, Muster, News
-from soundsmooth.runs.ray_engine import Need, RayCrew, RayHand
-from soundsmooth.runs.station import Arrival, Kind, Survey, run_elsewhere
 
 from soundsmooth import embedded
 from soundsmooth.grid import IMAGES
@@ -32,7 +29,9 @@ from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.jobs import Outcome
 from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.ray_pool import Need
 from soundsmooth.runs.run import certify_inputs
+from soundsmooth.runs.worker import Kind, Survey
 from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.recipe import SmootherRecipe

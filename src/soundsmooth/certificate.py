@@ -2,26 +2,44 @@
 
 import hashlib
 import json
-import math
-import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from .certify import Counts, Measurement, Verdict, verdict
+from .core.decimals import truncated
+from .core.fields import (
+    COUNT,
+    COUNTS,
+    DIGEST,
+    INDEX,
+    LOWER,
+    MEASUREMENT,
+    NONCE,
+    PROMISE,
+    SECONDS,
+    SOFTWARE,
+    TEXT,
+    UPPER,
+    Column,
+    Export,
+    Field,
+    checksum,
+    counts_json,
+    faults,
+    json_of,
+    read_json,
+    values_of,
+)
+from .core.votes import counts_of, votes_text
 from .exact import BOUNDS, rational
 from .grid import IMAGES
 from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS
-from .noise import SHARED_STREAM, Law, promised_law
+from .noise.law import Law, promised_law
 from .promise import SPEC, Promise
 from .settings import promised_settings
 
 FORMAT = "soundsmooth certificate 1"
-HEXADECIMAL = re.compile("[0-9a-f]{64}")
-#: Halves of characters, which JSON can spell and UTF-8 cannot.
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,10 @@ class Certificate:
     @property
     def abstained(self) -> bool:
         return self.label is None
+
+    @property
+    def status(self) -> str:
+        return "abstained" if self.abstained else "certified"
 
     @property
     def correct(self) -> bool:
@@ -119,29 +141,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data; bounds as hexadecimal floats, exact, and as decimals that err the safe way."""
-        measured = self.measured
-        again = {} if measured is None else {"measured": {"rows": measured.rows, "lost": measured.lost}}
-        record = {
-            "format": FORMAT,
-            "index": self.index,
-            "label": self.label,
-            "radius": _below(self.radius),
-            "p_lower": _below(self.p_lower),
-            "p_upper": None if self.p_upper is None else _above(self.p_upper),
-            "truth": self.truth,
-            "selection": _counts(self.selection),
-            "estimation": _counts(self.estimation),
-            **again,
-            "promise": dict(self.promise.values),
-            "commitment": self.commitment,
-            "seed": self.seed,
-            "nonce": self.nonce,
-            "key": self.key,
-            "independence": self.independence,
-            "model": self.trust,
-            "environment": dict(self.environment),
-            "seconds": self.seconds,
-        }
+        record = {"format": FORMAT, **json_of(self, FIELDS)}
         return {**record, "checksum": checksum(record)}
 
     def to_json(self) -> str:
@@ -194,20 +194,11 @@ class Certificate:
             raise ValueError("the certificate's measurement of independence is not a possible one")
 
     def _check_types(self) -> None:
-        """Numbers are numbers, and the promise is one that this version makes."""
+        """Every field holds a value of its kind, and the promise is one that this version makes."""
+        wrong = faults(self, FIELDS)
+        if wrong:
+            raise ValueError(f"the certificate's {wrong[0]}")
         promised = self.promise.values
-        counts = [*self.selection.classes, self.selection.nobody, *self.estimation.classes, self.estimation.nobody]
-        numbers = [self.index, *counts, *(number for number in (self.label, self.truth) if number is not None)]
-        if any(type(number) is not int or number < 0 for number in numbers):
-            raise ValueError("the certificate's index, labels and counts must be integers from 0 on")
-        if not HEXADECIMAL.fullmatch(self.seed) or not (self.nonce == "" or HEXADECIMAL.fullmatch(self.nonce)):
-            raise ValueError("the certificate's seed and nonce must be 32 bytes in hexadecimal, or no nonce")
-        if self.index >= SHARED_STREAM:
-            raise ValueError("the certificate's index is the number of no image")
-        if not is_environment(self.environment):
-            raise ValueError("the certificate's environment is not made of names and texts")
-        if not is_time(self.seconds):
-            raise ValueError("the certificate's time is no number of seconds")
         if promised["spec"] != SPEC or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "batch", "input count"):
@@ -219,22 +210,43 @@ class Certificate:
         """The record that the data says; nothing is checked but its format."""
         if data["format"] != FORMAT:
             raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}), but {data['format']!r}")
-        return cls(
-            index=data["index"],
-            label=data["label"],
-            radius=float.fromhex(data["radius"]["hex"]),
-            p_lower=float.fromhex(data["p_lower"]["hex"]),
-            p_upper=None if data["p_upper"] is None else float.fromhex(data["p_upper"]["hex"]),
-            truth=data["truth"],
-            selection=Counts(tuple(data["selection"]["classes"]), data["selection"]["nobody"]),
-            estimation=Counts(tuple(data["estimation"]["classes"]), data["estimation"]["nobody"]),
-            promise=Promise(data["promise"]),
-            seed=data["seed"],
-            nonce=data["nonce"],
-            environment=data["environment"],
-            seconds=data["seconds"],
-            measured=_measurement(data["measured"]) if "measured" in data else None,
-        )
+        return cls(**values_of(data, FIELDS))
+
+
+def _lost(measured: Measurement) -> int:
+    return measured.lost
+
+
+#: A certificate's fields, in the order of its JSON. From this follow JSON, the table of certificates in a run's file,
+#: the columns of exports and the auditor's checks of types.
+FIELDS = (
+    Field("index", INDEX, export=Export("index", "int64", 0)),
+    Field(
+        "label", COUNT, Column("label", "INTEGER", "NULL for an abstention"), Export("predict", "int64", 2), null=True
+    ),
+    Field("radius", LOWER, Column("radius", "REAL NOT NULL"), Export("radius", "float64", 3)),
+    Field("p_lower", LOWER, Column("p_lower", "REAL NOT NULL"), Export("p_lower", "float64", 4)),
+    Field("p_upper", UPPER, Column("p_upper", "REAL"), Export("p_upper", "float64", 5), null=True),
+    Field("truth", COUNT, export=Export("label", "int64", 1), null=True),
+    Field("selection", COUNTS, Column("selection", "TEXT NOT NULL", write=votes_text, read=counts_of)),
+    Field("estimation", COUNTS, Column("estimation", "TEXT NOT NULL", write=votes_text, read=counts_of)),
+    Field(
+        "measured",
+        MEASUREMENT,
+        Column("lost", "INTEGER", "of the rows that were voted again (NULL: none were to be)", write=_lost),
+        null=True,
+        omitted=True,
+    ),
+    Field("promise", PROMISE),
+    Field("commitment", DIGEST, derived="commitment"),
+    Field("seed", DIGEST),
+    Field("nonce", NONCE),
+    Field("key", TEXT, derived="key"),
+    Field("independence", TEXT, derived="independence"),
+    Field("model", TEXT, derived="trust"),
+    Field("environment", SOFTWARE, Column("environment", "INTEGER NOT NULL REFERENCES environments")),
+    Field("seconds", SECONDS, Column("seconds", "REAL NOT NULL"), Export("seconds", "float64", 8)),
+)
 
 
 @dataclass(frozen=True)
@@ -262,7 +274,7 @@ class Prediction:
         return {
             "index": self.index,
             "label": self.label,
-            "counts": _counts(self.counts),
+            "counts": counts_json(self.counts),
             "n": self.n,
             "alpha": self.alpha,
             "sigma": self.sigma,
@@ -271,78 +283,3 @@ class Prediction:
             "key": self.key,
             "seconds": self.seconds,
         }
-
-
-def read_json(text: str) -> Any:
-    """What the text says; a ValueError if it is no JSON, or if an object in it says the same name twice.
-
-    Guarantee: whoever reads the text, by whatever rule for names that occur twice, reads the same.
-    """
-    return json.loads(text, object_pairs_hook=_said_once)
-
-
-def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    said = dict(pairs)
-    if len(said) != len(pairs):
-        raise ValueError("it says something twice: an object has two entries of the same name")
-    return said
-
-
-def is_time(seconds: object) -> bool:
-    """Whether it is a number of seconds: from 0 on, within the range of doubles. (True is none, though it equals 1.)"""
-    return type(seconds) in (int, float) and 0 <= seconds <= sys.float_info.max  # type: ignore[operator]
-
-
-def is_environment(found: object) -> bool:
-    """Whether it names software and machine: texts under names, which can be written down in UTF-8."""
-    if not isinstance(found, Mapping):
-        return False
-    return all(isinstance(text, str) and not SURROGATE.search(text) for text in (*found, *found.values()))
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """SHA-256 of a record without its checksum, as ASCII JSON with sorted keys and no spaces.
-
-    It tells accidents. Whoever changes a record on purpose changes it as well.
-    """
-    rest = {name: value for name, value in record.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
-
-
-def truncated(value: float | Fraction, digits: int = 6) -> str:
-    """A decimal that is at most the value: what is printed never claims more than what was proved.
-
-    Guarantee: in integers, whatever precision and rounding Python's decimals are set to.
-    """
-    return _decimal(math.floor(Fraction(value) * 10**digits), digits)
-
-
-def raised(value: float | Fraction, digits: int = 6) -> str:
-    """A decimal that is at least the value, for upper bounds.
-
-    Guarantee: as for `truncated`.
-    """
-    return _decimal(math.ceil(Fraction(value) * 10**digits), digits)
-
-
-def _decimal(units: int, digits: int) -> str:
-    """So many units of the last of the digits after the point."""
-    whole, rest = divmod(abs(units), 10**digits)
-    point = f".{rest:0{digits}d}" if digits else ""
-    return f"{'-' if units < 0 else ''}{whole}{point}"
-
-
-def _below(value: float) -> dict[str, str]:
-    return {"hex": value.hex(), "decimal": truncated(value, 9)}
-
-
-def _above(value: float) -> dict[str, str]:
-    return {"hex": value.hex(), "decimal": raised(value, 9)}
-
-
-def _measurement(data: Mapping[str, Any]) -> Measurement:
-    return Measurement(data["rows"], data["lost"])
-
-
-def _counts(counts: Counts) -> dict[str, Any]:
-    return {"classes": list(counts.classes), "nobody": counts.nobody}

@@ -1,14 +1,52 @@
 """What finished certificates say together: certified accuracy and the average certified radius."""
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import accumulate
 
-from .certificate import Certificate, raised, truncated
+from .certificate import Certificate
 from .certify import Counts, Measurement, verdict
+from .core.decimals import raised, truncated
 from .noise import Law
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))
+
+
+#: The exponent of the smallest double: every double is a multiple of 2^−EXPONENT.
+EXPONENT = 1074
+
+
+def count_above(radii: Iterable[float], bounds: Sequence[Fraction]) -> list[int]:
+    """For each bound, how many of the radii exceed it.
+
+    Guarantee: compared exactly, whatever the rationals are. (A double exceeds a rational exactly if it exceeds the
+    largest double that does not.)
+    """
+    doubles = [_double_below(bound) for bound in bounds]
+    ranked = sorted(set(doubles))
+    passed = [0] * (len(ranked) + 1)  # how many radii exceed the first so many bounds, and no more
+    for radius in radii:
+        passed[bisect_left(ranked, radius)] += 1
+    above = list(accumulate(reversed(passed)))[::-1]
+    return [above[ranked.index(double) + 1] for double in doubles]
+
+
+def _double_below(bound: Fraction) -> float:
+    """The largest double that does not exceed the bound."""
+    nearest = float(bound)  # int/int true division is correctly rounded in CPython
+    return nearest if Fraction(nearest) <= bound else math.nextafter(nearest, -math.inf)
+
+
+def sum_of_radii(radii: Iterable[float]) -> Fraction:
+    """Their sum, exactly."""
+    total = 0
+    for radius in radii:
+        numerator, denominator = radius.as_integer_ratio()
+        total += numerator << (EXPONENT + 1 - denominator.bit_length())
+    return Fraction(total, 1 << EXPONENT)
 
 
 def certified_accuracy(certificates: Sequence[Certificate], radius: Fraction) -> Fraction:
@@ -16,14 +54,17 @@ def certified_accuracy(certificates: Sequence[Certificate], radius: Fraction) ->
 
     Abstentions are wrong answers, and so are promised inputs that have no certificate.
     """
-    hits = sum(certificate.correct and Fraction(certificate.radius) > radius for certificate in certificates)
+    (hits,) = count_above(_correct_radii(certificates), [radius])
     return Fraction(hits, promised_count(certificates))
 
 
 def average_certified_radius(certificates: Sequence[Certificate]) -> Fraction:
     """The mean radius, where a wrong answer or an abstention counts as 0."""
-    total = sum((Fraction(c.radius) for c in certificates if c.correct), Fraction(0))
-    return total / promised_count(certificates)
+    return sum_of_radii(_correct_radii(certificates)) / promised_count(certificates)
+
+
+def _correct_radii(certificates: Sequence[Certificate]) -> Iterator[float]:
+    return (certificate.radius for certificate in certificates if certificate.correct)
 
 
 def promised_count(certificates: Sequence[Certificate]) -> int:

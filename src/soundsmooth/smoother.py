@@ -28,7 +28,8 @@ from .runs.pipeline import Advance
 from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
 from .runs.run import OnResult, Run, begun_terms, certify_inputs, check_run_path, finish_run, run_secret, start_run
-from .runs.store import Store, Terms
+from .runs.store import Store
+from .runs.stored import Terms
 from .settings import settings
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict

@@ -22,7 +22,8 @@ from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_bloc
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 
 NO_SPACE = 7

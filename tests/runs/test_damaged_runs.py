@@ -15,7 +15,7 @@ from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan
-from soundsmooth.runs.store import SAID
+from soundsmooth.runs.schema import SAID
 from soundsmooth.verify import verify
 from verify.issuer import issue, measured_run
 

@@ -130,7 +130,7 @@ def test_the_summary_is_the_reports(tmp_path: Path) -> None:
         assert summary.certified_accuracies(store, radii) == [report.certified_accuracy(certificates, r) for r in radii]
         average = report.average_certified_radius(certificates)
         assert 0 <= average - summary.average_certified_radius(store) < Fraction(1, 1 << 32)
-        assert not summary.labelled(store)
+        assert not store.labelled()
 
 
 def test_failed_images_stay_in_the_denominator(store: Store) -> None:

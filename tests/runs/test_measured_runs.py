@@ -21,7 +21,9 @@ from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, WorkerPool
 from soundsmooth.runs.process_pool import ProcessPool
-from soundsmooth.runs.store import Failure, Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 from soundsmooth.smoothing.recipe import SmootherRecipe
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")

@@ -22,7 +22,8 @@ from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, Message, WorkerDied, WorkerPool
 from soundsmooth.runs.process_pool import ProcessPool
-from soundsmooth.runs.store import Failure, Store
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 from soundsmooth.runs.worker import Kind, Worker
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoothing.recipe import SmootherRecipe

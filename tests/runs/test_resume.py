@@ -26,7 +26,8 @@ from soundsmooth.runs.jobs import VotingJob
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.store import Failure, Store
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import Failure
 from soundsmooth.settings import settings
 
 

@@ -16,19 +16,21 @@ import torch
 
 import soundsmooth as ss
 from runs.interrupted import brightness, contents, finish, inputs, small_run
-from soundsmooth.certify import Counts, Voting
+from soundsmooth.certify import Counts
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs import claims, database
+from soundsmooth.runs.blocks import VoteBlock, block_size, hits_of, vote_blocks
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
-from soundsmooth.smoothing.voting import Casting, CopyVotes, VoteBlock, block_size, hits_of, vote_blocks
+from soundsmooth.smoothing.voting import CopyVotes, PendingVotes, Voting
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)
 
@@ -118,7 +120,7 @@ class Doubtful:
 def test_votes_are_fetched_from_the_device_and_doubts_settled(doubt: int) -> None:
     block = VoteBlock(Purpose.ESTIMATION, 10, 7)
     x = np.zeros(1 << 18, np.int16)  # so large that a batch's noise is made by itself
-    votes = Casting(Voting(OnDevice(), 2, {}), Doubtful(doubt), x, block, 2).votes()
+    votes = PendingVotes(Voting(OnDevice(), 2, {}), Doubtful(doubt), x, block.purpose, block.copies, 2).votes()
     assert votes.labels.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert votes.counts == Counts((4, 3, 0), 0)
 

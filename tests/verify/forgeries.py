@@ -19,13 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from soundsmooth.certificate import Certificate, checksum
+from soundsmooth.certificate import Certificate
 from soundsmooth.certify import Counts, Measurement, verdict
+from soundsmooth.core.fields import checksum
+from soundsmooth.core.votes import counts_of, votes_text
 from soundsmooth.noise import Purpose, promised_law
 from soundsmooth.promise import Promise, Secret
 from soundsmooth.runs.blocks import VoteBlock, hits_of, packed_bits
 from soundsmooth.runs.measured import drawn_rows, rows_by_block
-from soundsmooth.runs.store import SCHEMA, _counts, _votes
+from soundsmooth.runs.schema import SCHEMA
 from soundsmooth.settings import promised_settings
 
 NAIVE, CONSISTENT = "naive", "consistent"
@@ -383,7 +385,7 @@ def _fit_bitmap(db: sqlite3.Connection, where: tuple[object, ...], column: str) 
         return
     same = "place = ? AND purpose = 1 AND first = ?"
     votes, packed, count = db.execute(f"SELECT votes, hits, count FROM blocks WHERE {same}", (place, first)).fetchone()
-    counts, guess = _counts(votes), _summed(db, place, Purpose.SELECTION).top
+    counts, guess = counts_of(votes), _summed(db, place, Purpose.SELECTION).top
     if packed is None:
         return
     if column == "votes":
@@ -399,13 +401,13 @@ def _fit_bitmap(db: sqlite3.Connection, where: tuple[object, ...], column: str) 
     classes[guess] = hits
     if min(classes) < 0:
         raise InapplicableError("no votes to take away")
-    new = _votes(Counts(tuple(classes), counts.nobody))
+    new = votes_text(Counts(tuple(classes), counts.nobody))
     db.execute(f"UPDATE blocks SET votes = ? WHERE {same}", (new, place, first))
 
 
 def _summed(db: sqlite3.Connection, place: object, purpose: Purpose) -> Counts:
     rows = db.execute("SELECT votes FROM blocks WHERE place = ? AND purpose = ?", (place, int(purpose)))
-    found = [_counts(votes) for (votes,) in rows]
+    found = [counts_of(votes) for (votes,) in rows]
     columns = zip(*(counts.classes for counts in found), strict=True)
     return Counts(tuple(map(sum, columns)), sum(counts.nobody for counts in found))
 
@@ -443,7 +445,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
         environment,
         seconds,
     ) in rows:
-        counts0, counts = _counts(selection), _counts(estimation)
+        counts0, counts = counts_of(selection), counts_of(estimation)
         if not fixed:
             counts0, counts = (_summed(db, place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
             lost = _realone(db, promise, secret, place, number, environment)
@@ -461,7 +463,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
             db.execute(
                 "UPDATE certificates SET label = ?, radius = ?, p_lower = ?, p_upper = ?, selection = ?, "
                 "estimation = ?, lost = ? WHERE place = ?",
-                (label, radius, p_lower, p_upper, _votes(counts0), _votes(counts), lost, place),
+                (label, radius, p_lower, p_upper, votes_text(counts0), votes_text(counts), lost, place),
             )
         db.execute(
             "UPDATE certificates SET digest = ? WHERE place = ?", (hashlib.sha256(line.encode()).digest(), place)
@@ -544,7 +546,7 @@ def _blocks(path: Path, chance: random.Random) -> Iterator[Forgery]:
     with closing(sqlite3.connect(path)) as db:
         rows = db.execute("SELECT place, purpose, first, votes FROM blocks ORDER BY place, purpose, first").fetchall()
         places = [place for (place,) in db.execute("SELECT place FROM images ORDER BY place")]
-    classes = range(len(_counts(rows[0][3]).classes))
+    classes = range(len(counts_of(rows[0][3]).classes))
     some = chance.sample([(row[:3], row[3]) for row in rows], 8)
     for where, votes in some:
         for label in classes:
@@ -585,8 +587,8 @@ def _all_for(label: int, *blocks: tuple[int, int, int]) -> Callable[[Path], None
             changed = 0
             for where in blocks:
                 (votes, count) = db.execute(f"SELECT votes, count FROM blocks WHERE {BLOCK}", where).fetchone()
-                classes = len(_counts(votes).classes)
-                new = _votes(Counts(tuple(count if c == label else 0 for c in range(classes)), 0))
+                classes = len(counts_of(votes).classes)
+                new = votes_text(Counts(tuple(count if c == label else 0 for c in range(classes)), 0))
                 changed += new != votes
                 db.execute(f"UPDATE blocks SET votes = ? WHERE {BLOCK}", (new, *where))
             if not changed:
@@ -712,10 +714,10 @@ def _reblock(db: sqlite3.Connection, size: int) -> None:
             "SELECT first, count, votes, hits, environment, seconds FROM blocks WHERE place = ? AND purpose = ? "
             "ORDER BY first", (place, purpose),
         ).fetchall()  # fmt: skip
-        guess, classes = _summed(db, place, Purpose.SELECTION).top, len(_counts(rows[0][2]).classes)
+        guess, classes = _summed(db, place, Purpose.SELECTION).top, len(counts_of(rows[0][2]).classes)
         labels: list[int] = []
         for _, count, votes, hits, *_ in rows:
-            counts = _counts(votes)
+            counts = counts_of(votes)
             rest = [c for c in range(-1, classes) for _ in range((counts.nobody, *counts.classes)[c + 1])]
             if hits is not None:
                 rest = [c for c in rest if c != guess]
@@ -726,7 +728,7 @@ def _reblock(db: sqlite3.Connection, size: int) -> None:
             some = labels[first : first + size]
             counts = Counts(tuple(some.count(c) for c in range(classes)), some.count(-1))
             kept = None if rows[0][3] is None else packed_bits(np.array(some) == guess)
-            row = (place, purpose, first, len(some), _votes(counts), kept, *rows[0][4:])
+            row = (place, purpose, first, len(some), votes_text(counts), kept, *rows[0][4:])
             db.execute("INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 

@@ -13,13 +13,14 @@ import numpy as np
 import crowds
 import soundsmooth as ss
 from soundsmooth.certify import Counts, verdict
+from soundsmooth.core.votes import counts_of, votes_text
 from soundsmooth.grid import Grid
 from soundsmooth.noise import promised_law
 from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.store import Store, _counts, _votes
+from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.voting import CopyVotes
@@ -130,14 +131,14 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
     totals = [0] * CLASSES
     with closing(sqlite3.connect(path)) as db, db:
         for number, (first, count, votes) in enumerate(sorted(rows)):
-            counts = _counts(votes)
+            counts = counts_of(votes)
             if number in blocks:
                 assert count == rows[0][1]
                 assert counts != all_for.counts, "nothing to forge here"
                 counts = all_for.counts
                 db.execute(
                     "UPDATE blocks SET votes = ?, hits = ? WHERE place = ? AND purpose = 1 AND first = ?",
-                    (_votes(counts), all_for.hits(guess) if kept else None, place, first),
+                    (votes_text(counts), all_for.hits(guess) if kept else None, place, first),
                 )
             totals = [total + new for total, new in zip(totals, counts.classes, strict=True)]
         estimation = Counts(tuple(totals), old.estimation.total - sum(totals))
@@ -151,7 +152,7 @@ def write_certificate(db: sqlite3.Connection, place: int, new: ss.Certificate) -
         "UPDATE certificates SET label = ?, radius = ?, p_lower = ?, p_upper = ?, selection = ?, estimation = ?, "
         "digest = ? WHERE place = ?",
         (
-            new.label, new.radius, new.p_lower, new.p_upper, _votes(new.selection), _votes(new.estimation),
+            new.label, new.radius, new.p_lower, new.p_upper, votes_text(new.selection), votes_text(new.estimation),
             hashlib.sha256(new.to_json().encode()).digest(), place,
         ),
     )  # fmt: skip

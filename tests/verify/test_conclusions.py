@@ -18,9 +18,9 @@ import typer
 
 import soundsmooth as ss
 from soundsmooth.audit import Confirmed
-from soundsmooth.certificate import checksum
 from soundsmooth.cli.options import Choices
 from soundsmooth.cli.verify import meaning, run_verify
+from soundsmooth.core.fields import checksum
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
 from soundsmooth.runs.store import Store

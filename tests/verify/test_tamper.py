@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from soundsmooth.certificate import checksum
+from soundsmooth.core.fields import checksum
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import Noted, Verification, verify
 from soundsmooth.verify.content import TABLES

@@ -29,7 +29,8 @@ from soundsmooth.runs import database, private_copy
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store
-from soundsmooth.runs.store import Store, terms_at
+from soundsmooth.runs.reader import terms_at
+from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify
 from verify.issuer import brightness, issue, small_run
 from verify.journals import beside, hot_journal

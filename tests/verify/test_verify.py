@@ -18,7 +18,7 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
-from soundsmooth.certificate import checksum
+from soundsmooth.core.fields import checksum
 from soundsmooth.grid import Grid
 from soundsmooth.promise import Inputs, Promise, secret
 from soundsmooth.runs.data import read_npz

@@ -10,7 +10,8 @@ import typer
 from rich import get_console
 from rich.console import Console
 
-from ..certificate import Certificate, truncated
+from ..certificate import Certificate
+from ..core.decimals import truncated
 from ..core.independence import Independence
 from ..noise import Law
 from ..progress import progress_bar
@@ -20,7 +21,8 @@ from ..runs.database import is_run
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
 from ..runs.plan import RunPlan, plan_run
 from ..runs.run import begun_terms, finish_run, run_secret, start_run
-from ..runs.store import Failure, Store
+from ..runs.store import Store
+from ..runs.stored import Failure
 from ..settings import Settings, settings
 from .elsewhere import pool_and_images, votes_elsewhere
 from .options import Choices

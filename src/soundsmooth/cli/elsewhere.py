@@ -7,7 +7,7 @@ from ..limits import seconds
 from ..promise import Inputs
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
-from ..runs.store import Terms
+from ..runs.stored import Terms
 from .options import Choices
 from .shared import inputs, recipe, smoother
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..certificate import raised, truncated
+from ..core.decimals import raised, truncated
 from ..lab.gallery.entry import Entry, Options, all_certifiers, all_entries
 from ..lab.gallery.numbers import markdown, paper_numbers
 from ..lab.gallery.pictures import check_matplotlib, picture

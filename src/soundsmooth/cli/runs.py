@@ -10,8 +10,9 @@ from rich.table import Table
 from ..noise import promised_law
 from ..report import decimal_below, radii_that_occur
 from ..runs.export import export
-from ..runs.store import Failure, Progress, Store
-from ..runs.summary import average_certified_radius, certified_accuracies, labelled
+from ..runs.reader import RunReader
+from ..runs.stored import Failure, Progress
+from ..runs.summary import average_certified_radius, certified_accuracies
 from .certify import ROW, show_claim
 from .plain import line, say, shown
 
@@ -28,7 +29,7 @@ def show_failure(console: Console, failure: Failure) -> None:
 def show_run(path: Path) -> None:
     """What was promised, how far the run is, and what it says so far."""
     console = Console()
-    with Store.read(path) as store:
+    with RunReader.read(path) as store:
         for name, value in store.terms.promise.values.items():
             say(console, f"{name + ':':<15}{value}")
         console.print()
@@ -36,14 +37,14 @@ def show_run(path: Path) -> None:
         show_summary(console, store)
 
 
-def show_summary(console: Console, store: Store) -> None:
+def show_summary(console: Console, store: RunReader) -> None:
     done, first = store.progress(), next(store.certificates(), None)  # which may be damaged: said before all else
     finding = next(store.findings(), None)
     console.print()
     say(console, _state(done))
     _show_troubles(console, store, done, finding)
     settings, law = store.terms.settings, promised_law(store.terms.promise.values)
-    if labelled(store) and done.finished:
+    if store.labelled() and done.finished:
         _show_accuracy(console, store, radii_that_occur(law, settings))
     if first is None:
         say(console, f"Commitment {store.terms.promise.commitment}")
@@ -58,7 +59,7 @@ def _state(done: Progress) -> str:
     return f"{done.images} images: {', '.join(parts)}"
 
 
-def _show_troubles(console: Console, store: Store, done: Progress, finding: tuple[int, str] | None) -> None:
+def _show_troubles(console: Console, store: RunReader, done: Progress, finding: tuple[int, str] | None) -> None:
     if done.failed:
         first = next(store.failures())
         say(
@@ -71,7 +72,7 @@ def _show_troubles(console: Console, store: Store, done: Progress, finding: tupl
         say(console, f"{done.findings} findings. The first is about image {number}: {text}")
 
 
-def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> None:
+def _show_accuracy(console: Console, store: RunReader, radii: list[Fraction]) -> None:
     table = Table(title="certified accuracy", title_justify="left")
     table.add_column("radius >")
     table.add_column("share of images")
@@ -86,7 +87,7 @@ def _show_accuracy(console: Console, store: Store, radii: list[Fraction]) -> Non
 
 def export_run(path: Path, to: Path) -> None:
     """Write the certificates of a run to another file."""
-    with Store.read(path) as store:
+    with RunReader.read(path) as store:
         count, done = export(store, to), store.progress()
     left = f"; {done.open} images are still to do" if done.open else ""
     say(Console(), f"{count} of {done.images} images written to {to}{left}")

@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from .. import embedded
-from ..certificate import truncated
+from ..core.decimals import truncated
 from ..exact import positive, probability
 from ..grid import Grid
 from ..models.onnx_file import read_model

@@ -31,6 +31,9 @@ class VoteBlock:
     def copies(self) -> range:
         return range(self.first, self.first + self.count)
 
+    def __str__(self) -> str:
+        return f"the block of copies {self.first} to {self.first + self.count - 1} for {self.purpose.name.lower()}"
+
 
 def block_size(settings: Settings, batch: int, dimension: int) -> int:
     """How many copies a block has: a multiple of the batch, so that a block is made of whole batches."""

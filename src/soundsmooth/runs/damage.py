@@ -10,6 +10,7 @@ from functools import cache
 
 from .database import Database
 
+TYPES = {"integer": int, "real": float, "text": str, "blob": bytes, "null": type(None)}
 KINDS = {"INTEGER": "integer", "REAL": "real", "TEXT": "text", "BLOB": "blob"}
 ENTRY = "type, name, tbl_name, sql"
 
@@ -67,3 +68,9 @@ def _kinds(schema: str) -> dict[str, dict[str, tuple[str, ...]]]:
             }
             for table in tables
         }
+
+
+@cache
+def types_of(schema: str, table: str) -> tuple[tuple[type, ...], ...]:
+    """The same as Python's types, column by column."""
+    return tuple(tuple(TYPES[kind] for kind in kinds) for kinds in _kinds(schema)[table].values())

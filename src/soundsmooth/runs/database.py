@@ -5,25 +5,27 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..core.fields import FIRST_FORMAT
 from ..models.protocol import first_line
 from .private_copy import begin_use, beside_sqlite, copied, end_use, journal_of, log_of
+from .schema import VERSION
 
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.
 APPLICATION = int.from_bytes(b"SSmo")
-VERSION = 2
 SUFFIXES = (".db", ".sqlite")
+#: The path of a database that is in no file.
+MEMORY = Path(":memory:")
 MAGIC = b"SQLite format 3\0"
 HEADER = 100
 #: So long a process waits for another one's transaction. Transactions are short.
 BUSY_SECONDS = 60
 RETRY_SECONDS = 0.01
 WRITABLE = "rwc"
-#: Stands for the path of a database that has none.
-MEMORY = Path(":memory:")
 #: The last bytes of a journal that ends with the name of another one.
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 #: What our own tables and statements stay below by far. Files of others may ask for more.
@@ -62,6 +64,8 @@ class Database:
 
     _folder: TemporaryDirectory[str] | None = None
     _in_use: tuple[int, int] | None = None
+    version = VERSION
+    """The format of the run in it."""
 
     def __init__(self, path: Path, writable: bool) -> None:
         """The file where it lies: for who writes to it, or is about to."""
@@ -71,14 +75,6 @@ class Database:
         self._in_use = begin_use(path)
         if writable:
             self._prepare(self._make_durable)
-
-    @classmethod
-    def memory(cls) -> "Database":
-        """A database without a file."""
-        found = cls.__new__(cls)
-        found.path, found.blank = MEMORY, True
-        found._connection = sqlite3.connect(":memory:", isolation_level=None)
-        return found
 
     @classmethod
     def snapshot(cls, path: Path) -> "Database":
@@ -99,6 +95,17 @@ class Database:
             raise
         if os.name == "posix":  # SQLite has opened what it needs, the log too
             found._folder.cleanup()
+        return found
+
+    @classmethod
+    def memory(cls, schema: str) -> "Database":
+        """One that is never on a disk, with these tables. It ends with this process; it is for the thread that makes
+        it.
+        """
+        found = cls.__new__(cls)
+        found.path, found.blank = MEMORY, False
+        found._connection = sqlite3.connect(":memory:", isolation_level=None)
+        _empty_tables(schema).backup(found._connection)  # 30 times as fast as to make them again
         return found
 
     def _open(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
@@ -148,10 +155,11 @@ class Database:
             return True
         if application != APPLICATION:
             raise ValueError(f"{str(self.path)!r} is an SQLite database, but not a run of soundsmooth")
-        if version != VERSION:
+        if not FIRST_FORMAT <= version <= VERSION:
             raise ValueError(
                 f"{str(self.path)!r} is a run of format {version}; this version of soundsmooth reads format {VERSION}"
             )
+        self.version = version
         return False
 
     def create(self, schema: str) -> None:
@@ -211,6 +219,13 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise StoreError(_line(self.path, error)) from error
+
+
+@cache
+def _empty_tables(schema: str) -> sqlite3.Connection:
+    made = sqlite3.connect(":memory:", check_same_thread=False)
+    made.executescript(schema)
+    return made
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

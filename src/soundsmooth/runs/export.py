@@ -1,7 +1,7 @@
 """Runs as files that other tools read, one record after the other: no format needs the whole run in memory."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from io import TextIOWrapper
 from itertools import islice
@@ -9,16 +9,32 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..certificate import Certificate, raised, truncated
+from ..certificate import FIELDS, Certificate
+from ..core.decimals import truncated
+from ..core.fields import FLAG, TEXT, Export, Field
 from .output import CERTIFY_HEADER, certificate_row, check_new_file
-from .store import Failure, Store
+from .reader import RunReader
+from .stored import Failure
 
-COLUMNS = ("index", "label", "predict", "radius", "p_lower", "p_upper", "correct", "status", "seconds")
+
+def _position(field: Field) -> int:
+    assert field.export is not None
+    return field.export.position
+
+
+#: What follows from a record's fields, and which of those are in tables: `certificate.FIELDS` says it.
+FOLLOWING = (
+    Field("correct", FLAG, export=Export("correct", "bool_", 6)),
+    Field("status", TEXT, export=Export("status", "string", 7)),
+)
+EXPORTED = sorted((field for field in (*FIELDS, *FOLLOWING) if field.export is not None), key=_position)
+EXPORTS = [field.export for field in EXPORTED if field.export is not None]
+COLUMNS = tuple(each.name for each in EXPORTS)
 #: So many rows of Parquet are in memory at a time.
 GROUP = 10_000
 
 
-def export(store: Store, to: Path) -> int:
+def export(run: RunReader, to: Path) -> int:
     """Write the run's certificates, and its failures as wrong answers, in the order of the images.
 
     Returns how many records were written. JSON lines hold certificates only, whole; elsewhere radii and lower bounds
@@ -28,25 +44,25 @@ def export(store: Store, to: Path) -> int:
     file = to.open("xb")  # never through a link, and never over what another process has made meanwhile
     try:
         with file:
-            return WRITERS[to.suffix](store, file)
+            return WRITERS[to.suffix](run, file)
     except BaseException:
         to.unlink(missing_ok=True)  # half a table would be taken for a whole one
         raise
 
 
-def records(store: Store) -> Iterator[Certificate | Failure]:
+def records(run: RunReader) -> Iterator[Certificate | Failure]:
     """Certificates and failures, merged into the order of the images."""
-    failures: Iterator[tuple[int, Certificate | Failure]] = store.placed_failures()
-    for _, record in merge(failures, store.placed_certificates(), key=itemgetter(0)):
+    failures: Iterator[tuple[int, Certificate | Failure]] = run.placed_failures()
+    for _, record in merge(failures, run.placed_certificates(), key=itemgetter(0)):
         yield record
 
 
-def _write_lines(store: Store, to: BinaryIO) -> int:
-    return _write_text(to, store.lines())
+def _write_lines(run: RunReader, to: BinaryIO) -> int:
+    return _write_text(to, run.lines())
 
 
-def _write_tsv(store: Store, to: BinaryIO) -> int:
-    rows = (certificate_row(each) if isinstance(each, Certificate) else _failure_row(each) for each in records(store))
+def _write_tsv(run: RunReader, to: BinaryIO) -> int:
+    rows = (certificate_row(each) if isinstance(each, Certificate) else _failure_row(each) for each in records(run))
     return _write_text(to, rows, CERTIFY_HEADER)
 
 
@@ -65,39 +81,33 @@ def _write_text(to: BinaryIO, lines: Iterable[str], header: str | None = None) -
     return count
 
 
-def _write_csv(store: Store, to: BinaryIO) -> int:
+def _write_csv(run: RunReader, to: BinaryIO) -> int:
     count = 0
     with TextIOWrapper(to, encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for record in records(store):
-            writer.writerow(_cells(record, lambda p: truncated(p, 9), lambda p: raised(p, 9)))
+        for record in records(run):
+            values = zip(EXPORTED, _values(record), strict=True)
+            writer.writerow(None if value is None else field.kind.show(value) for field, value in values)
             count += 1
     return count
 
 
-def _cells(
-    record: Certificate | Failure, below: Callable[[float], Any] = float, above: Callable[[float], Any] = float
-) -> tuple[Any, ...]:
-    """A row of `COLUMNS`; None where there is nothing to say."""
-    correct = None if record.truth is None else isinstance(record, Certificate) and record.correct
-    if isinstance(record, Failure):
-        return record.index, record.truth, None, below(0.0), below(0.0), None, correct, "failed", None
-    p_upper = None if record.p_upper is None else above(record.p_upper)
-    status = "abstained" if record.abstained else "certified"
-    bounds = below(record.radius), below(record.p_lower), p_upper
-    return record.index, record.truth, record.label, *bounds, correct, status, record.seconds
+def _values(record: Certificate | Failure) -> list[Any]:
+    """What the record says under `COLUMNS`; None where there is nothing to say."""
+    unknown = ("correct",) if record.truth is None else ()
+    return [None if field.name in unknown else getattr(record, field.name, None) for field in EXPORTED]
 
 
-def _write_parquet(store: Store, to: BinaryIO) -> int:
+def _write_parquet(run: RunReader, to: BinaryIO) -> int:
     try:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         raise ValueError('Parquet files need pyarrow: pip install "soundsmooth[parquet]"') from None
-    kinds = (pa.int64(),) * 3 + (pa.float64(),) * 3 + (pa.bool_(), pa.string(), pa.float64())
+    kinds = [getattr(pa, each.type)() for each in EXPORTS]
     schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
-    rows, count = (_cells(record) for record in records(store)), 0
+    rows, count = (_values(record) for record in records(run)), 0
     with parquet.ParquetWriter(to, schema) as writer:
         while group := list(islice(rows, GROUP)):
             columns = [pa.array(column, kind) for column, kind in zip(zip(*group, strict=True), kinds, strict=True)]

@@ -22,7 +22,8 @@ from .measured import Drawn, drawn_rows, rows_by_block
 from .plan import RunPlan
 from .same_model import SameModel
 from .scheduler import Scheduler
-from .store import Failure, Store, Terms
+from .store import Store
+from .stored import Failure, Terms
 
 Advance = Callable[[int], None]
 #: When this many images have failed and no block has ever succeeded, the fault is not with the images.

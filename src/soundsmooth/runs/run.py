@@ -16,8 +16,10 @@ from .export import export
 from .pipeline import Advance, certify_into, open_store
 from .plan import RunPlan, plan_run
 from .pools import LocalPool, WorkerPool
-from .store import Failure, Progress, Store, Terms, terms_at
-from .summary import average_certified_radius, certified_accuracies, labelled
+from .reader import terms_at
+from .store import Store
+from .stored import Failure, Progress, Terms
+from .summary import average_certified_radius, certified_accuracies
 
 OnResult = Callable[[Certificate | Failure], None]
 
@@ -85,7 +87,7 @@ class Run:
 
     def accuracy(self, radii: Sequence[Rational]) -> list[Fraction]:
         """For each radius, the share of all promised images that are correct with a larger one, compared exactly."""
-        if not labelled(self._store):
+        if not self._store.labelled():
             raise ValueError("certified accuracy needs labels: give them to certify_all")
         return certified_accuracies(self._store, [rational(radius, "radius") for radius in radii])
 

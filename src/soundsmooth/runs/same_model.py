@@ -17,7 +17,8 @@ from ..smoothing.voting import CopyVotes
 from .blocks import hits_of
 from .jobs import Outcome, Task
 from .plan import RunPlan
-from .store import Store, StoredBlock
+from .store import Store
+from .stored import StoredBlock
 
 #: Of so many images a block is voted again.
 IMAGES = 4

@@ -2,21 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..promise import Promise, Secret, is_digest
-from ..runs.blocks import VoteBlock, vote_blocks
 from ..runs.damage import check_kinds, check_schema
 from ..runs.database import Database
-from ..runs.store import SCHEMA, Terms
-from .promised import check_promise, whole
+from ..runs.reader import RunReader
+from ..runs.schema import schema
+from .promised import check_promise
 
-NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
 #: Tables of remarks, in which no row is looked at but for its kinds of values.
 REMARKS = ("environments", "findings")
-#: An image with more blocks would be a run that nobody can store.
-MOST_BLOCKS = 1_000_000
 
 
 @contextmanager
@@ -30,57 +25,29 @@ def opened(path: Path) -> Iterator[Database]:
     try:
         if db.blank:
             raise ValueError(f"{str(path)!r} holds no run yet")
-        check_schema(db, SCHEMA)  # first: the check computes what tables of others ask for, however long
+        tables = schema(db.version)
+        check_schema(db, tables)  # first: the check computes what tables of others ask for, however long
         fault = db.one("PRAGMA integrity_check(1)")
         if fault != "ok":
             raise ValueError(f"{str(path)!r} is damaged: {' '.join(str(fault).split())}")
-        check_kinds(db, SCHEMA, REMARKS)
+        check_kinds(db, tables, REMARKS)
         yield db
     finally:
         db.close()
 
 
-@dataclass(frozen=True)
-class Head:
-    """What the run says it was fixed to. Whether that is true is another matter."""
+def stated_run(db: Database) -> RunReader:
+    """The run with what it says it was fixed to (`stated`); a ValueError if that cannot be made sense of.
 
-    terms: Terms
-    commitment: str
-    blocks: tuple[VoteBlock, ...]
-    """Of every image, selection first."""
-
-
-def head(db: Database) -> Head:
-    """The head of the run; a ValueError if it cannot be made sense of.
-
-    Guarantee: a block consists of whole promised batches. So which copies vote together follows from the promise, and
-    the size of a block, which is not promised, changes no vote.
+    Guarantee: the promise has numbers, digests and names that can be read in one way only. A block consists of whole
+    promised batches. So which copies vote together follows from the promise, and the size of a block, which is not
+    promised, changes no vote. Whether what is stated is true is another matter.
     """
-    rows = list(db.rows("SELECT name, value FROM run"))
-    held = dict(rows)
-    if len(held) != len(rows):
-        raise ValueError("the run says something twice")
-    missing = [name for name in NAMES if not isinstance(held.get(name), str)]
-    if missing:
-        raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
-    unknown = sorted(str(name) for name in held.keys() - set(NAMES))
-    if unknown:
-        raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
-    promise = Promise.of_text(held["promise"])
-    check_promise(promise)
-    if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
-        raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
-    if held["votes"] not in ("kept", "left out"):
-        raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
-    secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
-    terms = Terms(promise, secret, whole(held["block"], "block"), held["votes"] == "kept")
-    if terms.block % int(promise.values["batch"]):
-        raise ValueError(f"blocks of {terms.block} copies are not made of the promised batches, which would be others")
-    return Head(terms, held["commitment"], tuple(_blocks(terms)))
-
-
-def _blocks(terms: Terms) -> list[VoteBlock]:
-    chosen = terms.settings
-    if (chosen.n0 + chosen.n) // terms.block > MOST_BLOCKS:
-        raise ValueError(f"blocks of {terms.block} copies are too small for n = {chosen.n}")
-    return vote_blocks(chosen, terms.block)
+    run = RunReader(db)
+    check_promise(run.promise)  # before anything else reads it
+    if run.stated.block % int(run.promise.values["batch"]):
+        raise ValueError(
+            f"blocks of {run.stated.block} copies are not made of the promised batches, which would be others"
+        )
+    run.all_blocks  # noqa: B018  (too many are an error)
+    return run

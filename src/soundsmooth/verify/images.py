@@ -1,36 +1,28 @@
 """Image by image through a run's file: does each certificate follow from its blocks, and is every block there?"""
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..audit import check_record
-from ..certificate import Certificate, is_environment, is_time, read_json
-from ..certify import Counts, Measurement
-from ..models import NOBODY
+from ..certificate import Certificate
+from ..core.fields import is_time
+from ..core.votes import added
 from ..noise import SHARED_STREAM, Purpose
 from ..runs.blocks import VoteBlock, hits_of
-from ..runs.database import Database
 from ..runs.measured import drawn_rows, rows_by_block
-from ..runs.store import MOST_CLASSES, State
+from ..runs.reader import PLACED, Row, RunReader, Software, software_of
+from ..runs.schema import State
+from ..runs.stored import StoredBlock
 from .findings import Findings
-from .held import Head
 from .tally import Tally
 
-Row = tuple[Any, ...]
 #: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
 MOST_COUNTS = 1 << 27
-NONE = type(None)
-IMAGE = ((int,), (int, NONE), (int,), (int,), (str, NONE))
-CERTIFICATE = ((int, NONE), (float,), (float,), (float, NONE), (str,), (str,), (int, NONE), (int,), (float,), (bytes,))
-BLOCK = ((int,), (int,), (int,), (str,), (bytes, NONE), (int,), (float,))
-ALONE = ((int,), (bytes,), (int,), (float,))
-BLOCK_COLUMNS = "purpose, first, count, votes, hits, environment, seconds"
+TABLES = tuple(PLACED)
 
 
 class Claimed(NamedTuple):
@@ -43,15 +35,6 @@ class Claimed(NamedTuple):
     truth: int | None
     radius: float
     p_lower: float
-
-
-class StoredVotes(NamedTuple):
-    """A block as it is in the file, after its form was checked."""
-
-    block: VoteBlock
-    counts: Counts
-    hits: bytes | None
-    environment: int
 
 
 @dataclass
@@ -68,7 +51,7 @@ class Inspection:
     """Blocks of estimation that do not say which copies were hits."""
 
 
-def inspect_images(db: Database, head: Head) -> Inspection:
+def inspect_images(run: RunReader) -> Inspection:
     """Every image of the run: its state, its blocks, its certificate. Nothing but the numbers of images is kept.
 
     Guarantee: without findings the images are as many as promised, each with a number of its own; each finished one
@@ -76,10 +59,10 @@ def inspect_images(db: Database, head: Head) -> Inspection:
     independence was measured, exactly the rows that promise, seed and nonce name were voted alone, and those lost add
     up to the certificate's; each certificate fits its digest, and `audit.check_record` accepts it.
     """
-    found = Inspection(Tally(promised=int(head.terms.promise.values["input count"])))
-    clerk = _Clerk(head, found, _environments(db, found.findings))
-    for place, rows in groupby(_rows(db, found.findings), key=itemgetter(0)):
-        clerk.image(place, list(rows))
+    found = Inspection(Tally(promised=int(run.promise.values["input count"])))
+    auditor = _ImageAuditor(run, found, _environments(run, found.findings))
+    for place, rows in groupby(_rows(run, found.findings), key=itemgetter(0)):
+        auditor.image(place, list(rows))
     if len(found.numbers) != found.tally.promised:
         found.findings.add(f"there are {len(found.numbers)} images, but {found.tally.promised} were promised")
     if len(set(found.numbers)) != len(found.numbers):
@@ -87,53 +70,43 @@ def inspect_images(db: Database, head: Head) -> Inspection:
     return found
 
 
-def _rows(db: Database, findings: Findings) -> Iterator[tuple[int, int, Row]]:
+def _rows(run: RunReader, findings: Findings) -> Iterator[tuple[int, int, Row]]:
     """All rows about images, by place: (place, which table, row)."""
-    queries = (
-        "SELECT place, number, truth, state, attempts, error FROM images ORDER BY place",
-        "SELECT place, label, radius, p_lower, p_upper, selection, estimation, lost, environment, seconds, digest "
-        "FROM certificates ORDER BY place",
-        f"SELECT place, {BLOCK_COLUMNS} FROM blocks ORDER BY place, purpose, first",
-        "SELECT place, first, kept, environment, seconds FROM alone ORDER BY place, first",
-        "SELECT place FROM findings ORDER BY place",
-    )
 
     def placed(table: int) -> Iterator[tuple[int, int, Row]]:
-        for place, *row in db.rows(queries[table]):
+        for place, *row in run.placed(TABLES[table]):
             if type(place) is int:
                 yield place, table, tuple(row)
             else:
                 findings.add(f"a row belongs to no image, but to {place!r:.80}")
 
-    return merge(*map(placed, range(len(queries))), key=itemgetter(0, 1))
+    return merge(*map(placed, range(len(TABLES))), key=itemgetter(0, 1))
 
 
-def _environments(db: Database, findings: Findings) -> dict[int, dict[str, str]]:
+def _environments(run: RunReader, findings: Findings) -> dict[int, Software]:
     found = {}
-    for id, text in db.rows("SELECT id, text FROM environments"):
+    for id, text in run.environment_texts():
         try:
-            found[id] = read_json(text)
-        except (ValueError, TypeError, RecursionError):
-            findings.add(f"environment {id} is not JSON")
-            continue
-        if not is_environment(found[id]):
-            findings.add(f"environment {id} is not made of names and texts")
-            del found[id]
+            found[id] = software_of(text)
+        except ValueError as error:
+            findings.add(f"environment {id} {error}")
     return found
 
 
 @dataclass
-class _Clerk:
-    head: Head
+class _ImageAuditor:
+    run: RunReader
     found: Inspection
-    environments: dict[int, dict[str, str]]
+    environments: dict[int, Software]
 
     def image(self, place: int, rows: Sequence[tuple[int, int, Row]]) -> None:
-        images, certificates, blocks, alone, _ = ([row for _, table, row in rows if table == i] for i in range(5))
+        images, certificates, blocks, alone, _ = (
+            [row for _, table, row in rows if table == i] for i in range(len(TABLES))
+        )
         if len(images) != 1 or place != len(self.found.numbers):
             self.found.findings.add(f"something is stored for place {place}, where there is no image, or more than one")
             return
-        if not _fits(images[0], IMAGE):
+        if not self.run.fits("images", images[0]):
             self._say(place, "its row is malformed")
             self.found.numbers.append(-1 - place)
             self.found.truths.append(None)
@@ -160,10 +133,10 @@ class _Clerk:
             self._say(number, "its state, its attempts and its error contradict each other")
         self.found.tally.failed += state == State.FAILED and not certified
 
-    def _blocks(self, number: int, rows: Sequence[Row], finished: bool) -> list[StoredVotes] | None:
+    def _blocks(self, number: int, rows: Sequence[Row], finished: bool) -> list[StoredBlock] | None:
         """The blocks, or None if they are not what they should be."""
         try:
-            stored = _all_stored(rows)
+            stored = self._all_stored(rows)
             self._layout([each.block for each in stored], finished)
             self._bitmaps(stored)
             if not {each.environment for each in stored} <= self.environments.keys():
@@ -175,13 +148,13 @@ class _Clerk:
         return stored
 
     def _layout(self, there: Sequence[VoteBlock], finished: bool) -> None:
-        wanted = self.head.blocks
-        if finished and tuple(there) != wanted:
+        wanted = self.run.all_blocks
+        if finished and list(there) != wanted:
             raise ValueError(f"its {len(there)} blocks are not the {len(wanted)} that cover n0 and n copies")
         if not finished and not set(there) <= set(wanted):
             raise ValueError("it has blocks that are none of this run")
 
-    def _bitmaps(self, stored: Sequence[StoredVotes]) -> None:
+    def _bitmaps(self, stored: Sequence[StoredBlock]) -> None:
         """A bitmap for each block of estimation, if they are kept, with a bit for each vote for the selected class."""
         if len({len(each.counts.classes) for each in stored}) > 1:
             raise ValueError("its blocks have different numbers of classes")
@@ -189,20 +162,20 @@ class _Clerk:
         estimation = [each for each in stored if each.block.purpose == Purpose.ESTIMATION]
         if any(each.hits is not None for each in selection):
             raise ValueError("a block of selection has a bitmap of hits")
-        if any((each.hits is not None) != self.head.terms.votes for each in estimation):
-            kept = "kept" if self.head.terms.votes else "left out"
+        if any((each.hits is not None) != self.run.stated.votes for each in estimation):
+            kept = "kept" if self.run.stated.votes else "left out"
             raise ValueError(f"bitmaps of hits are {kept} in this run, but not here")
-        self.found.without_bitmap += 0 if self.head.terms.votes else len(estimation)
+        self.found.without_bitmap += 0 if self.run.stated.votes else len(estimation)
         if not estimation:
             return
-        if sum(each.block.count for each in selection) != int(self.head.terms.promise.values["n0"]):
+        if sum(each.block.count for each in selection) != int(self.run.stated.promise.values["n0"]):
             raise ValueError("estimation began before selection had ended")
-        guess = added(selection).top
+        guess = added(each.counts for each in selection).top
         for each in estimation:
             if each.hits is not None and hits_of(each.hits, each.block.count).sum() != each.counts.classes[guess]:
-                raise ValueError(f"the bitmap of {_named(each.block)} does not have as many hits as its counts")
+                raise ValueError(f"the bitmap of {each.block} does not have as many hits as its counts")
 
-    def _alone(self, number: int, rows: Sequence[Row], stored: Sequence[StoredVotes], finished: bool) -> int | None:
+    def _alone(self, number: int, rows: Sequence[Row], stored: Sequence[StoredBlock], finished: bool) -> int | None:
         """How many of the rows that were voted alone are lost; None if none were to be, or something is wrong."""
         try:
             return self._lost(number, rows, stored, finished)
@@ -210,15 +183,15 @@ class _Clerk:
             self._say(number, str(error))
             return None
 
-    def _lost(self, number: int, rows: Sequence[Row], stored: Sequence[StoredVotes], finished: bool) -> int | None:
-        if not all(_fits(row, ALONE) and row[2] in self.environments and is_time(row[3]) for row in rows):
+    def _lost(self, number: int, rows: Sequence[Row], stored: Sequence[StoredBlock], finished: bool) -> int | None:
+        if not all(self.run.fits("alone", row) and row[2] in self.environments and is_time(row[3]) for row in rows):
             raise ValueError("what is stored of its rows that were voted alone is malformed")
-        drawn = drawn_rows(self.head.terms.secret, self.head.terms.promise, number) if rows or finished else None
+        drawn = drawn_rows(self.run.stated.secret, self.run.stated.promise, number) if rows or finished else None
         if drawn is None:
             if rows:
                 raise ValueError("rows were voted alone, which was not promised")
             return None
-        if not self.head.terms.votes:
+        if not self.run.stated.votes:
             raise ValueError("rows were to be voted alone, but the bitmaps that say which were hits were left out")
         hits, kept = (
             rows_by_block(drawn, ((each.block, each.hits) for each in stored)),
@@ -236,101 +209,40 @@ class _Clerk:
         number: int,
         truth: int | None,
         row: Row,
-        stored: Sequence[StoredVotes] | None,
+        stored: Sequence[StoredBlock] | None,
         lost: int | None,
     ) -> None:
         try:
-            certificate = self._read(number, truth, row)
+            certificate, record, _, fits = self.run.certificate_of(number, truth, row, self.environments)
         except (ValueError, ArithmeticError, TypeError) as error:
             self._say(number, str(error))
             return
         if stored is not None:
             self._compare(number, certificate, stored, lost)
-        record = certificate.to_dict()
         report = check_record(record)
         for text in report.findings:
             self._say(number, text)
-        if hashlib.sha256(json.dumps(record, ensure_ascii=False).encode()).digest() != row[-1]:
+        if not fits:
             self._say(number, "its certificate does not fit its digest")
         self.found.tally.add(certificate.label, truth, certificate.radius, report.accepted, report.tight)
         if certificate.label is not None:
             claimed = Claimed(place, number, certificate.label, truth, certificate.radius, certificate.p_lower)
             self.found.claimed.append(claimed)
 
-    def _read(self, number: int, truth: int | None, row: Row) -> Certificate:
-        if not _fits(row, CERTIFICATE):
-            raise ValueError("its certificate is malformed")
-        label, radius, p_lower, p_upper, selection, estimation, lost, environment, seconds, _ = row
-        if environment not in self.environments:
-            raise ValueError("its certificate names an environment that is not there")
-        if not is_time(seconds):
-            raise ValueError("its certificate's time is no number of seconds")
-        terms = self.head.terms
-        certificate = Certificate(
-            index=number, label=label, radius=radius, p_lower=p_lower, p_upper=p_upper, truth=truth,
-            selection=counts_of(selection), estimation=counts_of(estimation), promise=terms.promise,
-            seed=terms.secret.seed.hex(), nonce=terms.secret.nonce.hex(),
-            environment=self.environments[environment], seconds=seconds,
-            measured=None if lost is None else Measurement(terms.promise.independence.rows or 0, lost),
-        )  # fmt: skip
-        certificate.to_dict()  # infinite radii have no decimals
-        return certificate
-
-    def _compare(self, number: int, certificate: Certificate, stored: Sequence[StoredVotes], lost: int | None) -> None:
+    def _compare(self, number: int, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         for purpose, counts in ((0, certificate.selection), (1, certificate.estimation)):
-            if added([each for each in stored if each.block.purpose == purpose]) != counts:
+            if added(each.counts for each in stored if each.block.purpose == purpose) != counts:
                 name = Purpose(purpose).name.lower()
                 self._say(number, f"its blocks do not add up to its certificate's counts for {name}")
         if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
             self._say(number, "its rows that were lost alone do not add up to its certificate's")
 
-
-def _all_stored(rows: Sequence[Row]) -> list[StoredVotes]:
-    """The blocks of an image; a ValueError before they are more than memory holds."""
-    stored, counts = [], 0
-    for row in rows:
-        stored.append(stored_votes(row))
-        counts += len(stored[-1].counts.classes)
-        if counts > MOST_COUNTS:
-            raise ValueError(f"its {len(rows)} blocks count more classes than can be held in memory")
-    return stored
-
-
-def stored_votes(row: Row) -> StoredVotes:
-    """A row of the table of blocks, its place left out; a ValueError if it is none."""
-    if not _fits(row, BLOCK) or row[0] not in (Purpose.SELECTION, Purpose.ESTIMATION) or not is_time(row[-1]):
-        raise ValueError("one of its blocks is malformed")
-    purpose, first, count, votes, hits, environment, _ = row
-    block, counts = VoteBlock(Purpose(purpose), first, count), counts_of(votes)
-    if counts.total != count:
-        raise ValueError(f"the votes of {_named(block)} add up to {counts.total}, not to {count}")
-    return StoredVotes(block, counts, hits, environment)
-
-
-def added(stored: Sequence[StoredVotes]) -> Counts:
-    """The sum of the blocks' counts."""
-    columns = zip(*(each.counts.classes for each in stored), strict=True)
-    return Counts(tuple(map(sum, columns)), sum(each.counts.nobody for each in stored))
-
-
-def counts_of(text: str) -> Counts:
-    """{"classes": how many, "votes": {class: count}}, nobody's under −1, zeros left out; a ValueError otherwise."""
-    try:
-        held = json.loads(text)
-        number, votes = held["classes"], {int(label): count for label, count in held["votes"].items()}
-        well = type(number) is int and 0 < number <= MOST_CLASSES and list(held) == ["classes", "votes"]
-        well = well and all(type(count) is int and count > 0 for count in votes.values())
-        well = well and list(votes) == sorted(set(votes)) and all(NOBODY <= label < number for label in votes)
-        if not well or json.dumps({"classes": number, "votes": votes}, separators=(",", ":")) != text:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ValueError(f"these are no votes: {text[:80]!r}") from None
-    return Counts(tuple(votes.get(label, 0) for label in range(number)), votes.get(NOBODY, 0))
-
-
-def _named(block: VoteBlock) -> str:
-    return f"the block of copies {block.first} to {block.first + block.count - 1} for {block.purpose.name.lower()}"
-
-
-def _fits(row: Row, kinds: tuple[tuple[type, ...], ...]) -> bool:
-    return len(row) == len(kinds) and all(type(value) in kind for value, kind in zip(row, kinds, strict=True))
+    def _all_stored(self, rows: Sequence[Row]) -> list[StoredBlock]:
+        """The blocks of an image; a ValueError before they are more than memory holds."""
+        stored, counts = [], 0
+        for row in rows:
+            stored.append(self.run.block_of(row))
+            counts += len(stored[-1].counts.classes)
+            if counts > MOST_COUNTS:
+                raise ValueError(f"its {len(rows)} blocks count more classes than can be held in memory")
+        return stored

@@ -16,7 +16,7 @@ from ..models.protocol import CLOSED, OPEN, open_ends_text
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
 from ..runs.jobs import VotingJob
-from ..runs.store import Terms
+from ..runs.stored import Terms, whole
 from ..runs.worker import MIXED
 from ..settings import promised_settings
 from ..smoother import Smoother
@@ -118,13 +118,6 @@ def _check_flags(known: Mapping[str, tuple[str, ...] | None], text: str) -> None
         raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
     if names != sorted(set(names)):
         raise ValueError(f"the promised flags are not each there once, in the order of their names: {text!r:.80}")
-
-
-def whole(text: str, name: str) -> int:
-    """A positive whole number, written in the one way; a ValueError for anything else."""
-    if not text.isascii() or not text.isdecimal() or str(int(text[:20])) != text or int(text) < 1:
-        raise ValueError(f"the run's {name} is no positive whole number: {text!r:.80}")
-    return int(text)
 
 
 def shape_of(promise: Promise) -> tuple[int, ...]:

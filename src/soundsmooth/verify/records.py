@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..audit import check_record
-from ..certificate import FORMAT, Certificate, checksum, is_environment, is_time, read_json
-from ..noise import SHARED_STREAM
+from ..certificate import FIELDS, FORMAT, Certificate
+from ..core.fields import checksum, faults, read_json
 from ..plain_files import plain_file
 from ..promise import Promise, is_digest
 from .findings import Check, Findings
@@ -48,19 +48,13 @@ def examine(text: str) -> Examined:
 
 def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
     try:
-        if record["checksum"] != checksum(record):
+        changed = record["checksum"] != checksum(record)
+        if changed:
             yield "the record was changed: its checksum does not fit"
-        elif Certificate.from_dict(record).to_dict() != record:
+        certificate = Certificate.from_dict(record)
+        if not changed and certificate.to_dict() != record:
             yield "the record's parts contradict each other: commitment, key, decimals or remarks"
-        whole = (record["index"], *(number for number in (record["label"], record["truth"]) if number is not None))
-        if any(type(number) is not int or number < 0 for number in whole):
-            yield "the record's index and labels are not whole numbers from 0 on"
-        elif record["index"] >= SHARED_STREAM:
-            yield "the record's index is the number of no image"
-        if not is_environment(record["environment"]):
-            yield "the record's environment is not made of names and texts"
-        if not is_time(record["seconds"]):
-            yield "the record's time is no number of seconds"
+        yield from (f"the record's {fault}" for fault in faults(certificate, FIELDS))
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
 

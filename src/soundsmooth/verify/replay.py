@@ -22,18 +22,20 @@ from ..audit import (
     with_mismatches,
 )
 from ..audit.bounds import clopper_pearson_upper_holds
-from ..certificate import truncated
 from ..certify import Counts
+from ..core.decimals import truncated
+from ..core.votes import added
 from ..noise import Purpose
+from ..report import count_above
 from ..runs.blocks import Bits, VoteBlock, hits_of
-from ..runs.database import Database
 from ..runs.jobs import Again, Task
 from ..runs.measured import Drawn, drawn_rows
+from ..runs.reader import RunReader
+from ..runs.stored import StoredBlock
 from ..smoothing.voting import CopyVotes
 from .draw import Draw, fresh_draw
 from .findings import Findings
-from .held import Head
-from .images import BLOCK_COLUMNS, Claimed, StoredVotes, stored_votes
+from .images import Claimed
 from .revote import Revote, Revoted
 
 Progress = Callable[[int], None]
@@ -164,8 +166,8 @@ class Replay:
 
     def share_above(self, radius: Fraction, promised: int) -> Fraction:
         """A lower bound on the share of promised images whose correct certificates survive the audit of the set."""
-        right = zip(self.statements, self.set_radii, strict=True)
-        hits = sum(s.claimed.label == s.claimed.truth and Fraction(found) > radius for s, found in right)
+        found = zip(self.statements, self.set_radii, strict=True)
+        (hits,) = count_above((proved for s, proved in found if s.claimed.label == s.claimed.truth), [radius])
         return Fraction(max(0, hits - self.escaped), promised)
 
     def to_dict(self) -> dict[str, Any]:
@@ -195,8 +197,7 @@ def counts_rule(whole: bool) -> str:
 
 
 def replay(
-    db: Database,
-    head: Head,
+    run: RunReader,
     claimed: Sequence[Claimed],
     drawn: int,
     beta: Fraction,
@@ -215,30 +216,32 @@ def replay(
     Guarantee: as Theorems 1 to 6 of docs/audit.md, if their premises hold. The caller has handed over the content hash
     before this draws.
     """
-    estimation = [block for block in head.blocks if block.purpose == Purpose.ESTIMATION]
+    estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
-    secret, promise = head.terms.secret, head.terms.promise
+    secret, promise = run.stated.secret, run.stated.promise
     compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
-    for outcome in revote(_tasks(head, claimed, estimation, numbers)):
-        _compare(compared[outcome.task.place], _stored(db, outcome.task), outcome)
+    for outcome in revote(_tasks(run, claimed, estimation, numbers)):
+        place, block, _ = outcome.task
+        (stored,) = run.blocks(place, block.purpose, block.first)
+        _compare(compared[place], stored, outcome)
         progress(outcome.task.block.count)
     every = list(compared.values())
     for outcome in revote(_rows_alone(every)):
-        _compare_rows(db, compared[outcome.task.place], outcome)
+        _compare_rows(run, compared[outcome.task.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
-    found = _concluded(head, every, [_urn(db, each) for each in every], drawn, beta, same_machine)
+    found = _concluded(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
     findings.add_all(_refutations(found))
     return found
 
 
 def _tasks(
-    head: Head, claimed: Sequence[Claimed], estimation: Sequence[VoteBlock], numbers: Sequence[int]
+    run: RunReader, claimed: Sequence[Claimed], estimation: Sequence[VoteBlock], numbers: Sequence[int]
 ) -> Iterator[Task]:
     """All of selection, and the drawn blocks of estimation: number u is block u mod k of certificate ⌊u / k⌋."""
     for each in claimed:
-        yield from (Task(each.place, block) for block in head.blocks if block.purpose == Purpose.SELECTION)
+        yield from (Task(each.place, block) for block in run.all_blocks if block.purpose == Purpose.SELECTION)
     for number in numbers:
         which, block = divmod(number, len(estimation))
         yield Task(claimed[which].place, estimation[block])
@@ -254,33 +257,25 @@ def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
     ]
 
 
-def _stored(db: Database, task: Task) -> StoredVotes:
-    (row,) = db.rows(
-        f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = ? AND first = ?",
-        task.place, int(task.block.purpose), task.block.first,
-    )  # fmt: skip
-    return stored_votes(row)
-
-
-def _compare(into: Compared, stored: StoredVotes, outcome: Revoted) -> None:
+def _compare(into: Compared, stored: StoredBlock, outcome: Revoted) -> None:
     block, votes = outcome.task.block, outcome.votes
     assert votes is None or isinstance(votes, CopyVotes)
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.error
     elif block.purpose == Purpose.SELECTION:
-        into.selection = _sum(into.selection, votes.counts)
+        into.selection = added((into.selection, votes.counts))
         into.differ += differing(stored.counts, votes.counts)
     if block.purpose == Purpose.ESTIMATION:
         _compare_hits(into, stored, votes)
 
 
-def _compare_hits(into: Compared, stored: StoredVotes, votes: CopyVotes | None) -> None:
+def _compare_hits(into: Compared, stored: StoredBlock, votes: CopyVotes | None) -> None:
     block, label = stored.block, into.claimed.label
     if votes is None:
         into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
         return
     into.hits[block.first] = _at(votes.counts, label)
-    into.votes = _sum(into.votes, votes.counts)
+    into.votes = added((into.votes, votes.counts))
     by_counts, by_bits = differing(stored.counts, votes.counts), 0
     if stored.hits is None:
         into.false_hits = None
@@ -303,7 +298,7 @@ def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> No
     into.rows_tried += len(set(drawn.rows))
 
 
-def _compare_rows(db: Database, into: Compared, outcome: Revoted) -> None:
+def _compare_rows(run: RunReader, into: Compared, outcome: Revoted) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
     block, kept = outcome.task.block, outcome.votes
     assert not isinstance(kept, CopyVotes)
@@ -312,16 +307,16 @@ def _compare_rows(db: Database, into: Compared, outcome: Revoted) -> None:
         into.failed, into.error = into.failed + 1, outcome.error
         kept = np.zeros(len(rows), bool)
     else:
-        stored = _stored_alone(db, into.claimed.place, block, int(before.sum()))
+        stored = _stored_alone(run, into.claimed.place, block, int(before.sum()))
         into.rows_differ += int((stored != kept[before]).sum())
         into.rows_missed += int((~kept).sum())
     hit = [row for row, is_hit in zip(rows, now, strict=True) if is_hit]
     into.lost[block.first] = drawn.lost(hit, kept[now])
 
 
-def _stored_alone(db: Database, place: int, block: VoteBlock, count: int) -> Bits:
-    """Which of so many rows of a block are hits alone, by the store."""
-    packed = db.one("SELECT kept FROM alone WHERE place = ? AND first = ?", place, block.first)
+def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> Bits:
+    """Which of `count` rows of a block are hits alone, by the store."""
+    packed = run.alone(place).get(block.first)
     return np.zeros(0, bool) if packed is None else hits_of(packed, count)
 
 
@@ -334,11 +329,6 @@ def differing(stored: Counts, replayed: Counts) -> int:
 
 def _at(counts: Counts, label: int) -> int:
     return counts.classes[label] if label < len(counts.classes) else 0
-
-
-def _sum(first: Counts, second: Counts) -> Counts:
-    size = max(len(first.classes), len(second.classes))
-    return Counts(tuple(_at(first, c) + _at(second, c) for c in range(size)), first.nobody + second.nobody)
 
 
 def _failures(compared: Sequence[Compared]) -> Iterator[str]:
@@ -367,27 +357,26 @@ def _refutations(found: Replay) -> Iterator[str]:
             )
 
 
-def _urn(db: Database, each: Compared) -> list[Block]:
+def _urn(run: RunReader, each: Compared) -> list[Block]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
-    query = f"SELECT {BLOCK_COLUMNS} FROM blocks WHERE place = ? AND purpose = 1 ORDER BY first"
-    return [_block(db, each, stored_votes(row)) for row in db.rows(query, each.claimed.place)]
+    return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
 
 
-def _block(db: Database, each: Compared, stored: StoredVotes) -> Block:
+def _block(run: RunReader, each: Compared, stored: StoredBlock) -> Block:
     block, replayed = stored.block, each.hits.get(stored.block.first)
     hits = _at(stored.counts, each.claimed.label)
     if each.drawn is None or stored.hits is None:
         return Block(block.count, hits, replayed)
     drawn = each.drawn.inside(block)
     rows = drawn.among(hits_of(stored.hits, block.count), block.first)
-    lost = drawn.lost(rows, _stored_alone(db, each.claimed.place, block, len(rows)))
+    lost = drawn.lost(rows, _stored_alone(run, each.claimed.place, block, len(rows)))
     return Block(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
 
 
 def _concluded(
-    head: Head, compared: Sequence[Compared], urn: Sequence[Sequence[Block]], drawn: int, beta: Fraction, same: bool
+    run: RunReader, compared: Sequence[Compared], urn: Sequence[Sequence[Block]], drawn: int, beta: Fraction, same: bool
 ) -> Replay:
-    promised = terms(head.terms.promise.values)
+    promised = terms(run.stated.promise.values)
     escaped, excess = escaped_and_excess(urn, beta)
     struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
     together = _by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])

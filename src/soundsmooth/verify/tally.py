@@ -1,11 +1,15 @@
 """What the certificates say together. Whatever has no certificate is a wrong answer."""
 
-from collections import Counter
+from array import array
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ..report import RADII
+from ..report import RADII, count_above
+
+
+def _no_radii() -> "array[float]":
+    return array("d")
 
 
 @dataclass
@@ -24,8 +28,8 @@ class Tally:
     """Accepted ones that claim less than their counts allow: sound, but not what this program issues."""
     unlabelled: int = 0
     """Certificates for images without a promised label."""
-    above: Counter[Fraction] = field(default_factory=Counter)
-    """For each radius, how many are correct with a larger one."""
+    correct: "array[float]" = field(default_factory=_no_radii)
+    """The radii of those with the promised label."""
 
     @property
     def finished(self) -> int:
@@ -43,13 +47,18 @@ class Tally:
         self.loose += accepted and not tight
         self.unlabelled += truth is None
         if label is not None and label == truth:
-            self.above.update(r for r in RADII if Fraction(radius) > r)
+            self.correct.append(radius)
 
-    def accuracies(self, lost: int = 0) -> dict[Fraction, Fraction]:
-        """The share of all promised images that are correct with a larger radius, as stated, less `lost` of them."""
+    @property
+    def above(self) -> dict[Fraction, int]:
+        """For each radius, how many are correct with a larger one."""
+        return dict(zip(RADII, count_above(self.correct, RADII), strict=True))
+
+    def accuracies(self) -> dict[Fraction, Fraction]:
+        """The share of all promised images that are correct with a larger radius, as stated."""
         if self.unlabelled or not self.promised:
             return {}
-        return {r: Fraction(max(0, self.above[r] - lost), self.promised) for r in RADII if r == 0 or self.above[r]}
+        return {r: Fraction(count, self.promised) for r, count in self.above.items() if r == 0 or count}
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -12,11 +12,12 @@ from ..noise import Purpose
 from ..promise import Inputs, Promise
 from ..runs.database import Database
 from ..runs.export import WRITERS
+from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
 from .findings import Check, Findings
-from .held import Head, head, opened
+from .held import opened, stated_run
 from .images import Inspection, inspect_images
 from .key import Noted, key_checks
 from .promised import (
@@ -211,20 +212,19 @@ def _verify_run(
     say(f"content hash {result.content}")
     _add_content(result, noted)
     try:
-        held = head(db)
+        run = stated_run(db)
     except ValueError as error:
         result.findings.add(str(error))
         return result
-    result.promise = held.terms.promise
-    secret = held.terms.secret
-    result.check(*key_checks(result.promise, held.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
+    result.promise, secret = run.promise, run.stated.secret
+    result.check(*key_checks(result.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
     result.check(unit_check(result.promise))
-    seen = inspect_images(db, held)
+    seen = inspect_images(run)
     result.tally = seen.tally
     result.findings.extend(seen.findings)
     _add_arithmetic(result)
-    _add_store(result, db, seen)
-    _add_replay(result, _replayed(result, db, held, seen, given, progress, draw))
+    _add_store(result, run, seen)
+    _add_replay(result, _replayed(result, run, seen, given, progress, draw))
     return result
 
 
@@ -253,13 +253,13 @@ def _add_arithmetic(result: Verification) -> None:
         )
 
 
-def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
+def _add_store(result: Verification, run: RunReader, seen: Inspection) -> None:
     held = "counts and digests" if seen.without_bitmap else "bitmaps, counts and digests"
     text = f"{seen.blocks} blocks cover what they should, and agree with {held}"
     if seen.findings:
         text = "the file contradicts itself"
     result.checks.append(Check("store", not seen.findings, text))
-    recorded = db.one("SELECT COUNT(*) FROM findings")
+    recorded = run.progress().findings
     if recorded:
         text = "blocks voted twice with different results, or under different software"
         result.notes.append(f"the run's own record has {recorded} findings ({text}): see soundsmooth runs show")
@@ -272,8 +272,7 @@ def _add_store(result: Verification, db: Database, seen: Inspection) -> None:
 
 def _replayed(
     result: Verification,
-    db: Database,
-    held: Head,
+    run: RunReader,
     seen: Inspection,
     given: Given,
     progress: Callable[[int], Progress],
@@ -283,8 +282,8 @@ def _replayed(
     if seen.findings:
         result.notes.append("model, data and votes were not checked: the file contradicts itself")
         return None
-    smoothing = _smoothing(result, held.terms.promise, given)
-    inputs = _inputs(result, held.terms.promise, seen, given)
+    smoothing = _smoothing(result, run.stated.promise, given)
+    inputs = _inputs(result, run.stated.promise, seen, given)
     if given.replay is None:
         return None
     if smoothing is None or inputs is None:
@@ -295,14 +294,14 @@ def _replayed(
         return None
     if given.other_machine:
         result.notes.append("differences between votes are taken for honest ones (--other-machine)")
-    identity, blocks = smoothing.model.identity(), [b for b in held.blocks if b.purpose == Purpose.ESTIMATION]
+    identity, blocks = smoothing.model.identity(), [b for b in run.all_blocks if b.purpose == Purpose.ESTIMATION]
     drawn = number_to_draw(given.replay, len(seen.claimed) * len(blocks))
-    same = not given.other_machine and not machine_differences(identity, held.terms.promise)
-    settings = held.terms.settings
+    same = not given.other_machine and not machine_differences(identity, run.stated.promise)
+    settings = run.stated.settings
     advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
-    job = promised_job(held.terms, smoothing, identity, inputs)
-    with Revoter(job, smoothing.replicas[0], inputs, held.terms.block) as revote:
-        return replay(db, held, seen.claimed, drawn, given.beta, revote, same, result.findings, draw, advance)
+    job = promised_job(run.stated, smoothing, identity, inputs)
+    with Revoter(job, smoothing.replicas[0], inputs, run.stated.block) as revote:
+        return replay(run, seen.claimed, drawn, given.beta, revote, same, result.findings, draw, advance)
 
 
 def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:

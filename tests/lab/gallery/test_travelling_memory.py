@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from soundsmooth.certificate import truncated
+from soundsmooth.core.decimals import truncated
 from soundsmooth.exact import BOUNDS, Look
 from soundsmooth.lab.gallery.certifiers import Ours
 from soundsmooth.lab.gallery.entries.travelling_memory import Remembering, run

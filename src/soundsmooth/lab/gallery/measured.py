@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...certificate import truncated
 from ...certify import Counts, Measurement, verdict
+from ...core.decimals import truncated
 from ...grid import IMAGES
 from ...noise import Gaussian, Purpose
 from ...settings import settings

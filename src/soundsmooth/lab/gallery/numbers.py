@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...certificate import raised, truncated
+from ...core.decimals import raised, truncated
 from ...exact import clopper_pearson_below, hoeffding_below, radius_below
 from ...noise import Gaussian
 from ...report import decimal_below

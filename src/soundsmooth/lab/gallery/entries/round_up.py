@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....certificate import truncated
 from ....certify import Counts, verdict
+from ....core.decimals import truncated
 from ....exact.balls import ball, lower_end, precision, upper_end
 from ....exact.binomial import tail
 from ....noise import Gaussian
