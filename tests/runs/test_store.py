@@ -21,7 +21,7 @@ from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs import claims, database
-from soundsmooth.runs.blocks import VoteBlock, block_size, hits_of, vote_blocks
+from soundsmooth.runs.blocks import VoteBlock, block_size, hits_of, packed_bits, vote_blocks
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
@@ -81,7 +81,7 @@ def test_a_bitmap_holds_the_hits() -> None:
     labels = np.array([1, 0, -1, 1, 2, 1, 1, 0, 1, 0, 1])
     votes = CopyVotes(labels, 3)
     assert votes.counts == Counts((3, 6, 1), 1)
-    packed = votes.hits(1)
+    packed = packed_bits(votes.labels == 1)
     assert np.array_equal(hits_of(packed, 11), labels == 1)
     for wrong in (8, 10, 17, 100):
         with pytest.raises(ValueError, match="not one of"):
@@ -146,7 +146,7 @@ def test_a_block_with_more_votes_than_copies_gives_no_certificate(tmp_path: Path
     run = small_run(count=1)
     with open_store(tmp_path / "run.db", run) as store:
         damaged = store.all_blocks[-1]
-        store.add_block(0, damaged, Counts((820, 0, 0), 0), CopyVotes(np.zeros(20, np.int64), 3).hits(0), 0.1, {})
+        store.add_block(0, damaged, Counts((820, 0, 0), 0), packed_bits(np.ones(20, bool)), 0.1, {})
         with pytest.raises(ValueError, match="is damaged: the votes of a block are not as many as its copies"):
             list(certify_into(store, run))
         assert not list(store.certificates())

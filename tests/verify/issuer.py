@@ -17,6 +17,7 @@ from soundsmooth.core.votes import counts_of, votes_text
 from soundsmooth.grid import Grid
 from soundsmooth.noise import promised_law
 from soundsmooth.promise import Inputs, Promise, secret
+from soundsmooth.runs.blocks import packed_bits
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -138,7 +139,7 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
                 counts = all_for.counts
                 db.execute(
                     "UPDATE blocks SET votes = ?, hits = ? WHERE place = ? AND purpose = 1 AND first = ?",
-                    (votes_text(counts), all_for.hits(guess) if kept else None, place, first),
+                    (votes_text(counts), packed_bits(all_for.labels == guess) if kept else None, place, first),
                 )
             totals = [total + new for total, new in zip(totals, counts.classes, strict=True)]
         estimation = Counts(tuple(totals), old.estimation.total - sum(totals))
