@@ -11,7 +11,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..models.protocol import named, rows_again
+from ..models.errors import named
+from ..models.protocol import rows_again
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret
 from ..report import (

@@ -35,8 +35,9 @@ import numpy as np
 from ..grid import Floats
 from ..machine import cores
 from .draws import Generators
-from .onnx_child import give_up, seal
-from .protocol import NOBODY, Model, named
+from .errors import named
+from .protocol import NOBODY, Model
+from .sandbox.confine import give_up, seal
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0

@@ -20,11 +20,12 @@ from ..machine import Place, check_memory, cores
 from ..plain_files import read_plain
 from .independence import Report
 from .independence.onnx_graph import draws_at_random
-from .onnx_child import run
 from .onnx_schema import malformed, suspicious
-from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
+from .onnx_session import run
 from .protocol import Identity, Votes, check_independence_word, demanded, rows_again, unproved, votes
+from .proved_session import Frozen, Runtime, freeze, proved_session, runtime_here
 from .recipe import Graph, ModelRecipe
+from .sandbox.client import try_out
 
 if TYPE_CHECKING:
     import onnx
@@ -67,9 +68,7 @@ class OnnxModel:
     def _start(self) -> None:
         """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""
         if suspicious(onnx_model(self._graph.content)):
-            from .isolated import try_out  # which knows this module
-
-            try_out(self._graph, (self.batch or 1, *(self.shape or ())))
+            try_out(self._graph.content, self._input, self._output, (self.batch or 1, *(self.shape or ())))
 
     @property
     def _runtime(self) -> Runtime:

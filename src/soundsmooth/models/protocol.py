@@ -151,16 +151,6 @@ def check_scores(shape: tuple[int, ...], numeric: bool, rows: int) -> None:
         raise ValueError("the model's output must be real numbers (scores), one per class")
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for errors of one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def named(error: BaseException) -> str:
-    """The kind of an error and the first line of its text: what somebody else's code raised."""
-    return f"{type(error).__name__}: {first_line(error)}"
-
-
 def demanded(independence: str, again: SupportsIndex | None = None) -> str:
     """What is asked for, with the number of rows to vote again where independence is to be measured."""
     if independence != "measured":

@@ -12,6 +12,7 @@ from ..machine import Place, check_memory
 from .alone import why_not_alone
 from .compiled import Forward, forward_of
 from .digest import module_digest
+from .errors import first_line
 from .independence import Report, exported, prove_torch
 from .protocol import (
     NOBODY,
@@ -20,7 +21,6 @@ from .protocol import (
     check_independence_word,
     check_scores,
     demanded,
-    first_line,
     rows_again,
     unproved,
 )

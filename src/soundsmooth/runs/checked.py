@@ -15,7 +15,8 @@ import numpy.typing as npt
 from ..arrays import Fetched, concatenate
 from ..grid import Levels
 from ..models import Identity, Model
-from ..models.protocol import named, tolerated
+from ..models.errors import named
+from ..models.protocol import tolerated
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
 from ..noise.sources import FreshNoise

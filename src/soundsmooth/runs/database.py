@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..models.protocol import first_line
+from ..models.errors import first_line
 from .private_copy import begin_use, beside_sqlite, copied, end_use, journal_of, log_of
 
 #: "SSmo": with it `file` and SQLite's own tools can tell a run from other databases.

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..models.protocol import named
+from ..models.errors import named
 from ..models.recipe import SENDABLE
 from .crew import Death, Hand, News
 from .station import Station

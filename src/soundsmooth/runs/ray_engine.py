@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..models.protocol import first_line
+from ..models.errors import first_line
 from .crew import Death, Hand, News
 from .station import Station
 from .voter import Image

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ..certify import ModelChangedError
 from ..grid import Levels
-from ..models.protocol import named, rows_again
+from ..models.errors import named
+from ..models.protocol import rows_again
 from ..noise import Purpose
 from .blocks import BlockVotes, Casting, VoteBlock
 from .engine import Duty, Worker

@@ -9,8 +9,7 @@ from ..grid import IMAGES, Grid
 from ..limits import thread_count
 from ..models import Identity
 from ..models.compiled import COMPILATIONS
-from ..models.onnx_child import PROVIDERS
-from ..models.onnx_session import LEVELS
+from ..models.onnx_session import LEVELS, PROVIDERS
 from ..models.protocol import CLOSED, OPEN, open_ends_text, rows_again
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest

@@ -175,7 +175,7 @@ class Verification:
 def verify(
     path: Path,
     noted: Noted = Noted(),  # noqa: B008  (frozen)
-    given: Given = Given(),  # noqa: B008
+    given: Given = Given(),
     say: Say = lambda _: None,
     progress: Callable[[int], Progress] = lambda _: lambda _: None,
     draw: Draw = fresh_draw,
