@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ..core.independence import CHECKED, Independence, demanded, unproved
 from ..grid import Floats
 from ..limits import seconds
 from .independence import Report
@@ -30,10 +31,10 @@ class IsolatedOnnxModel(OnnxModel):
         path: str | Path | Graph,
         device: str | None = None,
         threads: int | None = None,
-        independence: str = "auto",
+        independence: str | Independence = "auto",
         timeout: float | None = None,
     ) -> None:
-        if independence.startswith("measured"):
+        if unproved(demanded(independence)).measured:
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
@@ -65,7 +66,7 @@ class IsolatedOnnxModel(OnnxModel):
         self._start()
         self._sandboxed.load(*self._best.session)  # which the proof begins with
 
-    _without_proof = "checked"  # to be measured it would have to run unconfined
+    _without_proof = CHECKED  # to be measured it would have to run unconfined
 
     def flags(self) -> dict[str, str]:
         return {
