@@ -175,7 +175,7 @@ def test_the_digest_is_the_same_in_another_process() -> None:
 
 def test_the_recipe_of_a_model_makes_it_again() -> None:
     model = model_of(made(), independence="assumed")
-    again = replace(pickle.loads(model.recipe()), switches={}).build(independence="assumed")
+    again = replace(pickle.loads(model.recipe()), torch_flags={}).build(independence="assumed")
     assert again.identity() == model.identity()
     assert not model.changes()()
 

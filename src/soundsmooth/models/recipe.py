@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..machine import cores
-from .switches import set_switches, switches
+from .torch_flags import set_torch_flags, torch_flags
 
 if TYPE_CHECKING:
     from .protocol import Model
@@ -56,8 +56,8 @@ class ModelRecipe:
     """A `Graph`, a `Factory`, a torch module on the CPU, or a function."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What `model_of` is told beside it."""
-    switches: Mapping[str, Any] = field(default_factory=dict)
-    """torch's switches, to be set before the model is made."""
+    torch_flags: Mapping[str, Any] = field(default_factory=dict)
+    """torch's flags, to be set before the model is made."""
     digest: str | None = None
     """What the model's digest must be, if that is known."""
 
@@ -75,9 +75,9 @@ class ModelRecipe:
             source = factory
         if is_torch_module(source):
             source = _movable(source, options)
-        if "threads" not in options and switches():
+        if "threads" not in options and torch_flags():
             options["threads"] = _torch_threads()
-        return cls(source, options, switches())
+        return cls(source, options, torch_flags())
 
     def frozen(self) -> bytes:
         """The recipe as it is now; a ValueError if there is no way to send it."""
@@ -93,7 +93,7 @@ class ModelRecipe:
         """Make the model, with other options where they are given; a ValueError if it is not the one that was meant."""
         from .load import model_of
 
-        set_switches(self.switches)
+        set_torch_flags(self.torch_flags)
         model = model_of(self.source, **{**self.options, **other})
         if self.digest is not None and model.identity().digest != self.digest:
             raise ValueError("another model was made here than the one that was promised: its digest differs")

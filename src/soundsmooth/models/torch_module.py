@@ -2,12 +2,11 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..arrays import Fetched, concatenate, private_copy
 from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
 from ..machine import Place, check_memory
 from .alone import why_not_alone
@@ -17,7 +16,8 @@ from .errors import first_line
 from .independence import Report, exported, prove_torch
 from .protocol import NOBODY, Identity, Votes, check_scores
 from .recipe import Factory, ModelRecipe
-from .switches import switches
+from .snapshot import Snapshot
+from .torch_flags import torch_flags
 
 if TYPE_CHECKING:
     import torch
@@ -202,7 +202,7 @@ class TorchModel:
         source: object = self._made_by
         if source is None:
             source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        return ModelRecipe(source, options, switches(), self._digest.sha256).frozen()
+        return ModelRecipe(source, options, torch_flags(), self._digest.sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch
@@ -288,21 +288,14 @@ class TorchModel:
         return self._device.type
 
     def flags(self) -> dict[str, str]:
-        """The switches that choose between kernels with different roundings."""
-        backends = self._torch.backends
+        """torch's flags, and how the module runs."""
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
             "runs": "exported-graph" if self._independence.proved else "module",
             "threads": str(self._torch.get_num_threads()),
-            "matmul": self._torch.get_float32_matmul_precision(),
-            "cudnn.tf32": str(backends.cudnn.allow_tf32),
-            "cudnn.benchmark": str(backends.cudnn.benchmark),
-            "cudnn.deterministic": str(backends.cudnn.deterministic),
-            "reduced.bf16": str(backends.cuda.matmul.allow_bf16_reduced_precision_reduction),
-            "reduced.fp16": str(backends.cuda.matmul.allow_fp16_reduced_precision_reduction),
-            "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
+            **{name: str(value) for name, value in torch_flags().items()},
         }
 
 
@@ -310,63 +303,7 @@ class _Graph(NamedTuple):
     """A graph that votes in the module's place, and the numbers that it read when it was made."""
 
     forward: Forward
-    weights: "Snapshot"
-
-
-#: A tensor with so many elements is compared alone, since gathering it would take longer than a launch.
-LARGE = 1 << 19
-
-
-class Snapshot:
-    """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit.
-
-    Hashing them would keep a GPU waiting. This compares them where they are and is as exact; a tensor that was
-    replaced by another one counts as changed.
-    """
-
-    def __init__(self, module: "torch.nn.Module") -> None:
-        self._module = module
-        self._outside = self._look()
-        self._bits = [private_copy(bits) for bits in self._read()]
-
-    def compare(self) -> Callable[[], bool]:
-        """Look now, and say later whether something has changed."""
-        if self._look() != self._outside:
-            return lambda: True
-        differ = [(now != then).any().reshape(1) for now, then in zip(self._read(), self._bits, strict=True)]
-        answer = Fetched(concatenate(differ)) if differ else None
-        return lambda: answer is not None and any(answer.get())
-
-    def _tensors(self) -> "Iterator[torch.Tensor]":
-        yield from self._module.parameters()
-        yield from self._module.buffers()
-
-    def _look(self) -> tuple[object, ...]:
-        """The architecture, and what each tensor is called, where it lies and how it is read."""
-        named = [*self._module.named_parameters(), *self._module.named_buffers()]
-        places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
-        return repr(self._module), places
-
-    def _read(self) -> list[Any]:
-        """Large tensors as they are, small ones as one array for each size of a number: a comparison is a launch."""
-        large: list[Any] = []
-        small: dict[Any, list[Any]] = {}
-        for tensor in self._tensors():
-            flat = _flat(tensor)
-            alike = large if len(flat) >= LARGE else small.setdefault(flat.dtype, [])
-            alike.append(flat if flat.is_cuda else flat.cpu().numpy())
-        return large + [concatenate(parts) for parts in small.values()]
-
-
-def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
-    """A tensor's numbers as bits (as which NaN equals itself), in whatever order they lie in memory."""
-    import torch
-
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size(), torch.uint8)
-    span = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    dense = tensor.numel() > 0 and span == tensor.numel()  # then no copy is needed
-    flat = tensor.detach().as_strided((span,), (1,)) if dense else tensor.detach().reshape(-1)
-    return flat.view(bits)
+    weights: Snapshot
 
 
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
