@@ -28,7 +28,7 @@ import networks
 import torch
 
 from soundsmooth.grid import IMAGES
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace

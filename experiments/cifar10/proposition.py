@@ -30,7 +30,7 @@ from soundsmooth.gallery.certifiers import Answer, Certifier, FloatSum, GuardBan
 from soundsmooth.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
 from soundsmooth.gallery.images import load_images
 from soundsmooth.grid import IMAGES
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 
 
 @dataclass(frozen=True)

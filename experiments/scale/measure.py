@@ -22,8 +22,8 @@ import numpy as np
 from soundsmooth import embedded
 from soundsmooth.bench.asked import paths
 from soundsmooth.grid import IMAGES
-from soundsmooth.machine import environment
 from soundsmooth.models import Identity
+from soundsmooth.models.environment import environment
 from soundsmooth.noise import law
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.recipe import SmootherRecipe

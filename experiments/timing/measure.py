@@ -24,7 +24,7 @@ from soundsmooth.bench.pairs import alternate, milliseconds
 from soundsmooth.bench.rows import keep
 from soundsmooth.certify import certify
 from soundsmooth.grid import Levels
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Keystream, Law, Noise, Noisy, Purpose, law
 from soundsmooth.promise import Inputs

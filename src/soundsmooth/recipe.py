@@ -7,6 +7,7 @@ from .core.independence import demanded
 from .exact import Rational
 from .grid import IMAGES, Grid
 from .limits import thread_count
+from .models.load import recipe_of
 from .models.recipe import ModelRecipe
 from .noise import Law, law
 from .runs.engine import Smoothing
@@ -43,7 +44,7 @@ class SmootherRecipe:
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
         threads = thread_count(threads)
         warn_if_large(sigma, grid)
-        made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
+        made = recipe_of(model, independence=demanded(independence, again), threads=threads, **options)
         return cls(made, law(sigma, k, grid), batch_size)
 
     @property

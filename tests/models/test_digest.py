@@ -23,7 +23,8 @@ import soundsmooth as ss
 from soundsmooth.certificate import Certificate
 from soundsmooth.models import described, model_of
 from soundsmooth.models.digest import ModelDigest, callable_digest, module_digest
-from soundsmooth.models.protocol import CLOSED, OPEN, OPEN_ENDS
+from soundsmooth.models.kind import CLOSED, OPEN
+from soundsmooth.models.protocol import OPEN_ENDS
 from soundsmooth.promise import Promise
 from soundsmooth.verify.promised import check_promise, machine_differences, model_checks
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..grid import IMAGES, Levels
-from ..machine import Place, environment
+from ..machine import Place
+from ..models.environment import environment
 from ..models.torch_module import TorchModel
 from ..noise import GpuSampler, Keystream, Purpose, law
 from ..promise import Inputs, secret

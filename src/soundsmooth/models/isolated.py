@@ -15,9 +15,10 @@ from ..limits import seconds
 from .independence import Report
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
+from .options import ModelOptions
 from .proved_session import Frozen, Runtime
-from .recipe import Graph
 from .sandbox.client import TIMEOUT, SandboxedGraph
+from .sources import Graph, Source
 
 
 class IsolatedOnnxModel(OnnxModel):
@@ -40,6 +41,15 @@ class IsolatedOnnxModel(OnnxModel):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
         self._timeout = TIMEOUT if timeout is None else seconds(timeout)
         super().__init__(path, None, threads, independence)
+
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return options.untrusted and super().accepts(source, options)
+
+    @classmethod
+    def of(cls, source: Source, options: ModelOptions) -> "IsolatedOnnxModel":
+        cls._reject(options)
+        return cls(source.model, options.device, options.threads, options.independence, options.timeout)
 
     def _start(self) -> None:
         """A process of its own, with the graph."""

@@ -7,7 +7,7 @@ was hashed is what runs, because the sessions are made from the very bytes that 
 import hashlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,19 @@ import numpy.typing as npt
 
 from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
 from ..grid import Floats
-from ..machine import Place, check_memory, cores
+from ..machine import check_batch_memory, cores
 from ..plain_files import read_plain
 from .independence import Report
 from .independence.onnx_graph import draws_at_random
+from .kind import ModelKind
 from .onnx_schema import malformed, suspicious
-from .onnx_session import run
-from .protocol import Identity, Votes, votes
+from .onnx_session import LEVELS, PROVIDERS, run
+from .options import ModelOptions
+from .protocol import Identity, Model, Votes, votes
 from .proved_session import Frozen, Runtime, freeze, proved_session, runtime_here
-from .recipe import Graph, ModelRecipe
+from .recipe import ModelRecipe
 from .sandbox.client import try_out
+from .sources import Graph, Source, is_path
 
 if TYPE_CHECKING:
     import onnx
@@ -35,14 +38,32 @@ if TYPE_CHECKING:
 MOST_BYTES = (1 << 31) - 1
 
 
-class OnnxModel:
+def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
+    return {"untrusted": True} if flags.get("isolated") == "yes" else {}
+
+
+class OnnxModel(Model):
     """A graph with one float input [batch, …] and scores [batch, classes] as its first output.
 
     `report` says whether rows are proved to be independent, for the very graph that runs, at the batch size that it was
     prepared for.
     """
 
-    place: Place | None = None
+    kind = ModelKind(
+        "onnx",
+        flags={
+            "isolated": ("yes",),
+            "optimization": LEVELS,
+            "provider": tuple(PROVIDERS.values()),
+            "threads": None,
+        },
+        optional=("isolated",),
+        binding=True,
+        devices=tuple(PROVIDERS),
+        software=("onnx", "onnxruntime"),
+        elsewhere=("onnxruntime",),
+        options=_promised_options,
+    )
     report: Report | None = None
 
     def __init__(
@@ -64,6 +85,27 @@ class OnnxModel:
         self._start()
         self._made = self._best = freeze(self._graph.content, self._runtime)
         self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
+
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return isinstance(source, Graph) or (is_path(source) and Path(source).suffix.lower() == ".onnx")
+
+    @classmethod
+    def of(cls, source: Source, options: ModelOptions) -> "OnnxModel":
+        cls._reject(options)
+        return cls(source.model, options.device, options.threads, options.independence)
+
+    @staticmethod
+    def _reject(options: ModelOptions) -> None:
+        options.reject(
+            ("weights", "channels_last", "dtype", "compile"),
+            "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
+        )
+
+    @classmethod
+    def sendable(cls, source: Any, options: dict[str, Any]) -> Graph:
+        options.setdefault("threads", cores())
+        return source if isinstance(source, Graph) else Graph(*read_model(Path(source)))
 
     def _start(self) -> None:
         """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""
@@ -90,7 +132,7 @@ class OnnxModel:
         proved = self.report is not None and self.report.proved
         independence = PROVED if proved else unproved(self.demand, self._without_proof)
         flags = self.flags()
-        return Identity("onnx", self._graph.digest, device=self._device, flags=flags, independence=independence)
+        return Identity(self.kind.name, self._graph.digest, device=self._device, flags=flags, independence=independence)
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         """Prove, if it is asked for, that rows are independent in batches of this size; the session of the proof votes
@@ -105,26 +147,18 @@ class OnnxModel:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
     def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
-        """A ValueError if there is no memory for such a batch: its size and shape may be somebody's word."""
-        what = f"a batch of {batch} inputs of shape {list(shape)}"
-        check_memory(batch * 4 * math.prod(shape), what, "are inputs of the model so large?")
+        check_batch_memory(batch, shape)
         return proved_session(self._graph.content, self._runtime, self._best, shape, batch)
-
-    def changes(self) -> Callable[[], bool]:
-        return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
 
     def replica(self, number: int) -> "OnnxModel":
         return self  # a session may run in several threads at once
-
-    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        return wanted
 
     def flags(self) -> dict[str, str]:
         provider = self._made.session.get_providers()[0]
         return {"optimization": self._made.level, "provider": provider, "threads": str(self._threads)}
 
     def recipe(self) -> bytes:
-        return ModelRecipe(self._graph, digest=self._graph.digest).frozen()
+        return ModelRecipe(OnnxModel.of, self._graph, digest=self._graph.digest).frozen()
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))

@@ -2,45 +2,60 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
-from ..machine import Place, check_memory
+from ..machine import Place, check_batch_memory, describe_batch
 from .alone import why_not_alone
-from .compiled import Forward, forward_of
+from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .errors import first_line
 from .independence import Report, exported, prove_torch
-from .protocol import NOBODY, Identity, Votes, check_scores
-from .recipe import Factory, ModelRecipe
+from .kind import CLOSED, OPEN, ModelKind
+from .options import ModelOptions, precision_name
+from .protocol import NOBODY, Identity, Model, Votes, check_scores
+from .recipe import ModelRecipe
 from .snapshot import Snapshot
-from .torch_flags import torch_flags
+from .sources import Factory, Source, is_torch_module
+from .torch_flags import BOOLEAN, FLAGS, torch_flags
 
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = {
-    "float32": "float32",
-    "fp32": "float32",
-    "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "fp16": "float16",
-    "float16": "float16",
-}
+
+def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {"dtype": promised["precision"], "compile": flags.get("compile", "none")}
+    options["channels_last"] = flags.get("layout") == "channels_last"
+    if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
+        options["independence"] = "assumed"
+    return options
 
 
-class TorchModel:
+class TorchModel(Model):
     """A private copy of a module, in evaluation and inference mode.
 
     Inputs are made as float32 from levels and cast, once, to `dtype` (round to nearest even). The copy keeps
     later changes of the caller's module away from the promise.
     """
 
-    batch: int | None = None
-    shape: tuple[int, ...] | None = None
+    kind = ModelKind(
+        "torch",
+        flags={
+            **{name: flag.values for name, flag in FLAGS.items()},
+            "autocast": BOOLEAN,
+            "layout": ("contiguous", "channels_last"),
+            "compile": COMPILATIONS,
+            "digest": (CLOSED, OPEN),
+            "runs": ("module", "exported-graph"),
+            "threads": None,
+        },
+        optional=("compile", "digest", "runs"),
+        devices=None,  # the name of the GPU
+        software=("torch", "triton"),
+        options=_promised_options,
+    )
     report: Report | None = None
 
     def __init__(
@@ -92,6 +107,31 @@ class TorchModel:
         if self._independence.measured:
             self.recipe()  # now, before it votes
 
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return is_torch_module(source)
+
+    @classmethod
+    def of(cls, source: Source, options: ModelOptions) -> "TorchModel":
+        return cls(
+            source.model,
+            options.device,
+            options.dtype,
+            options.channels_last,
+            options.threads,
+            options.independence,
+            options.compile,
+            source.made_by,
+        )
+
+    @classmethod
+    def sendable(cls, source: Any, options: dict[str, Any]) -> object:
+        """A module that may be unpickled where there is no such GPU; `options` say where it is to run."""
+        first = next(source.parameters(), None)
+        if first is not None:
+            options.setdefault("device", first.device.type)
+        return copy.deepcopy(source).cpu()
+
     @property
     def place(self) -> Place | None:
         """On a GPU the noise is made there, in the model's own precision and layout."""
@@ -101,7 +141,7 @@ class TorchModel:
 
     def identity(self) -> Identity:
         return Identity(
-            "torch",
+            self.kind.name,
             self._digest.sha256,
             precision=self._precision,
             device=self._device_kind(),
@@ -152,13 +192,14 @@ class TorchModel:
         return None
 
     def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
-        """A batch to export with; a ValueError if there is no memory for it. The shape may be somebody's word."""
-        what = f"a batch of {batch} inputs of shape {list(shape)}"
-        check_memory(batch * 4 * prod(shape), what, "are inputs of the model so large?")
+        """A batch to export with; a ValueError if there is no memory for it."""
+        check_batch_memory(batch, shape)
         try:
             return self.cast(self._torch.full((batch, *shape), 0.5))
         except (RuntimeError, TypeError) as error:  # a size that torch cannot hold, or a GPU with less memory
-            raise ValueError(f"{what} cannot be made on {self._device}: {first_line(error)}") from error
+            raise ValueError(
+                f"{describe_batch(batch, shape)} cannot be made on {self._device}: {first_line(error)}"
+            ) from error
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
@@ -202,7 +243,7 @@ class TorchModel:
         source: object = self._made_by
         if source is None:
             source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        return ModelRecipe(source, options, torch_flags(), self._digest.sha256).frozen()
+        return ModelRecipe(TorchModel.of, source, options, torch_flags(), self._digest.sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch
@@ -312,14 +353,6 @@ def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
 
     best, labels = scores.max(dim=1)
     return torch.where(best.isnan(), NOBODY, labels)
-
-
-def precision_name(dtype: str | None) -> str:
-    """float32, bfloat16 or float16, from the names people use."""
-    try:
-        return PRECISIONS[dtype or "float32"]
-    except KeyError:
-        raise ValueError(f"dtype must be float32, bf16 or fp16, not {dtype!r}") from None
 
 
 def _device_named(name: str) -> "torch.device":

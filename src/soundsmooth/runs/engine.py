@@ -30,8 +30,8 @@ from ..certify import (
 from ..exact import Rational, probability
 from ..grid import Levels
 from ..integers import integer
-from ..machine import environment
 from ..models import Identity, Model
+from ..models.environment import environment
 from ..noise import Law, Purpose
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
@@ -197,7 +197,7 @@ def run_of(smoothing: Smoothing, inputs: Inputs, settings: Settings, secret: Sec
     """The promise is made; what cannot work is refused before the first draw."""
     identity = surveyed(smoothing, inputs.levels[0], settings)
     promise = promise_of(smoothing, identity, inputs, settings, secret)
-    recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ()) | {"noise made on": smoothing.made}
+    recorded = environment(identity.kind) | {"noise made on": smoothing.made}
     recorded |= identity.recorded
     if check_first(smoothing.model, identity):
         worker, batch = smoothing.workers[0], smoothing.batch_for(inputs.shape, settings.n)

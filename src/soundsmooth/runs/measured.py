@@ -14,6 +14,7 @@ from ..certificate import Certificate
 from ..certify import Measurement, Progress, Voting, only_number, sample_under_noise, verdict
 from ..grid import Floats, Levels
 from ..models.alone import Alone
+from ..models.registry import digest_binds
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
@@ -112,7 +113,7 @@ class RowsAlone:
         recipe = worker.model.recipe()
         self._alone = Alone(recipe, duty.shape)
         try:
-            if duty.identity.kind == "onnx":  # a graph that does not draw is one function
+            if digest_binds(duty.identity.kind):  # a graph that does not draw is one function
                 self._alone.wait()
             else:
                 with Alone(recipe, duty.shape) as another:

@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..grid import Levels
-from ..machine import environment, processor
+from ..machine import processor
 from ..models import Identity
+from ..models.environment import environment
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import BlockVotes
