@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import first_digest
-from .described import Described, attributes_of, state_of, strangers
+from .described import Described
+from .object_state import attributes_of, state_of
+from .ownership import strangers
 
 if TYPE_CHECKING:
     import torch

@@ -335,8 +335,8 @@ class TorchModel(Model):
             "compile": self._compilation,
             "runs": "exported-graph" if self._independence.proved else "module",
             "threads": str(self._torch.get_num_threads()),
-            "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
             **{name: str(value) for name, value in torch_flags().items()},
+            "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
 
 
