@@ -144,6 +144,10 @@ class Described:
             return [kind.__name__, value.hex()]
         if isinstance(value, functools.partial):
             return ["partial", *(self.value(part, where) for part in (value.func, value.args, value.keywords))]
+        return self._of_library(value, kind, where)
+
+    def _of_library(self, value: Any, kind: type, where: str) -> Any:
+        """Numbers, arrays and tensors; any other object by what it holds."""
         if kind in _REPRESENTED or isinstance(value, np.dtype):
             return [kind.__name__, repr(value)]
         if isinstance(value, np.ndarray | np.generic):
