@@ -44,9 +44,9 @@ class CallableModel(Model):
 
     @classmethod
     def of(cls, source: Source, options: ModelOptions) -> "CallableModel":
-        rejected = ["dtype", "channels_last", "compile", *(["device"] if options.device != "cpu" else [])]
         options.reject(
-            rejected, "a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair"
+            ("device", "dtype", "channels_last", "compile"),
+            "a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair",
         )
         return cls(source.model, options.independence, source.made_by)
 

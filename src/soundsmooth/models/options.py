@@ -38,9 +38,9 @@ class ModelOptions:
             raise ValueError("timeout is for untrusted models, which run in a process of their own")
 
     def reject(self, names: Iterable[str], why: str) -> None:
-        """A ValueError if one of these options was given."""
-        defaults = {field.name: field.default for field in fields(self)}
-        if any(getattr(self, name) != defaults[name] for name in names):
+        """A ValueError if one of these options was given; the device "cpu" is none."""
+        usual = {field.name: (field.default,) for field in fields(self)} | {"device": (None, "cpu")}
+        if any(getattr(self, name) not in usual[name] for name in names):
             raise ValueError(why)
 
 
