@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from soundsmooth import embedded
-from soundsmooth.bench.asked import paths
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.bench.asked import paths
 from soundsmooth.models import Identity
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import law
