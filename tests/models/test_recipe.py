@@ -9,8 +9,8 @@ import pytest
 import crowds
 from soundsmooth import embedded
 from soundsmooth.models.load import model_of, recipe_of
+from soundsmooth.models.model_source import OnnxBytes
 from soundsmooth.models.recipe import ModelRecipe
-from soundsmooth.models.sources import Graph
 
 
 def sent(recipe: ModelRecipe) -> ModelRecipe:
@@ -27,7 +27,7 @@ def network() -> object:
 def test_a_graph_travels_as_its_bytes(untrusted: bool) -> None:
     path = embedded.model_for(1)
     recipe = recipe_of(path, threads=1, untrusted=untrusted)
-    assert isinstance(recipe.source, Graph)
+    assert isinstance(recipe.source, OnnxBytes)
     near = model_of(path, threads=1, untrusted=untrusted)
     assert sent(recipe).build().identity() == near.identity()
 

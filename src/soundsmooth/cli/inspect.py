@@ -11,9 +11,9 @@ from ..machine import check_memory, cores
 from ..models.independence import Report, exported, prove_torch
 from ..models.independence.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
+from ..models.model_source import is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
 from ..models.sandbox.process import RuntimeDied
-from ..models.sources import is_torch_module, named_factory
 from .plain import line, shown
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes

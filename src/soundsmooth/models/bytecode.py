@@ -5,7 +5,7 @@ import sys
 from types import CodeType
 from typing import Any
 
-from .source import nested
+from .source_lines import nested
 
 
 def byte_code(code: CodeType) -> list[Any]:

@@ -11,10 +11,10 @@ from ..core.independence import Independence, check_independence, demanded, unpr
 from ..grid import Floats
 from .digest import callable_digest
 from .kind import CLOSED, OPEN, ModelKind
+from .model_source import Factory, ModelSource
 from .options import ModelOptions
 from .protocol import Identity, Model, Votes, votes
 from .recipe import ModelRecipe
-from .sources import Factory, Source
 
 Scores = Callable[[Floats], npt.ArrayLike]
 
@@ -43,7 +43,7 @@ class CallableModel(Model):
         return callable(source)
 
     @classmethod
-    def of(cls, source: Source, options: ModelOptions) -> "CallableModel":
+    def of(cls, source: ModelSource, options: ModelOptions) -> "CallableModel":
         options.reject(
             ("device", "dtype", "channels_last", "compile"),
             "a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair",

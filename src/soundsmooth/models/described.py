@@ -40,7 +40,7 @@ from .ownership import (
     unbound,
     word_set,
 )
-from .source import source_of
+from .source_lines import source_of
 
 #: Operators that torch brings with it; others are compiled by somebody else.
 OPERATORS = frozenset({"aten", "higher_order", "mkl", "mkldnn", "onednn", "prim", "prims", "quantized"})

@@ -13,12 +13,12 @@ from ..core.independence import CHECKED, Independence, demanded, unproved
 from ..grid import Floats
 from ..limits import seconds
 from .independence import Report
+from .model_source import ModelSource, OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
 from .options import ModelOptions
 from .proved_session import Frozen, Runtime
 from .sandbox.client import TIMEOUT, SandboxedGraph
-from .sources import Graph, Source
 
 
 class IsolatedOnnxModel(OnnxModel):
@@ -29,7 +29,7 @@ class IsolatedOnnxModel(OnnxModel):
 
     def __init__(
         self,
-        path: str | Path | Graph,
+        path: str | Path | OnnxBytes,
         device: str | None = None,
         threads: int | None = None,
         independence: str | Independence = "auto",
@@ -47,7 +47,7 @@ class IsolatedOnnxModel(OnnxModel):
         return options.untrusted and super().accepts(source, options)
 
     @classmethod
-    def of(cls, source: Source, options: ModelOptions) -> "IsolatedOnnxModel":
+    def of(cls, source: ModelSource, options: ModelOptions) -> "IsolatedOnnxModel":
         cls._reject(options)
         return cls(source.model, options.device, options.threads, options.independence, options.timeout)
 

@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .model_source import ModelSource, factory_of, is_data, is_path, refuse_pickle, resolve
 from .options import ModelOptions
 from .protocol import Model
 from .recipe import ModelRecipe
 from .registry import ADAPTERS
-from .sources import Source, factory_of, is_data, is_path, refuse_pickle, resolve
 from .torch_flags import torch_flags
 
 
@@ -24,7 +24,7 @@ def model_of(source: object, **options: Any) -> Model:
     return make_model(resolve(source, chosen), chosen)
 
 
-def make_model(source: Source, options: ModelOptions) -> Model:
+def make_model(source: ModelSource, options: ModelOptions) -> Model:
     """By the first adapter that accepts the source."""
     return adapter_for(source.model, options).of(source, options)
 

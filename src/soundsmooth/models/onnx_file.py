@@ -22,6 +22,7 @@ from ..plain_files import read_plain
 from .independence import Report
 from .independence.onnx_graph import draws_at_random
 from .kind import ModelKind
+from .model_source import ModelSource, OnnxBytes, is_path
 from .onnx_schema import malformed, suspicious
 from .onnx_session import LEVELS, PROVIDERS, run
 from .options import ModelOptions
@@ -29,7 +30,6 @@ from .protocol import Identity, Model, Votes, votes
 from .proved_session import Frozen, Runtime, freeze, proved_session, runtime_here
 from .recipe import ModelRecipe
 from .sandbox.client import try_out
-from .sources import Graph, Source, is_path
 
 if TYPE_CHECKING:
     import onnx
@@ -68,7 +68,7 @@ class OnnxModel(Model):
 
     def __init__(
         self,
-        path: str | Path | Graph,
+        path: str | Path | OnnxBytes,
         device: str | None = None,
         threads: int | None = None,
         independence: str | Independence = "auto",
@@ -76,7 +76,7 @@ class OnnxModel(Model):
         self.demand = demanded(independence)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
+        self._graph = path if isinstance(path, OnnxBytes) else OnnxBytes(*read_model(Path(path)))
         self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
@@ -88,10 +88,10 @@ class OnnxModel(Model):
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
-        return isinstance(source, Graph) or (is_path(source) and Path(source).suffix.lower() == ".onnx")
+        return isinstance(source, OnnxBytes) or (is_path(source) and Path(source).suffix.lower() == ".onnx")
 
     @classmethod
-    def of(cls, source: Source, options: ModelOptions) -> "OnnxModel":
+    def of(cls, source: ModelSource, options: ModelOptions) -> "OnnxModel":
         cls._reject(options)
         return cls(source.model, options.device, options.threads, options.independence)
 
@@ -103,9 +103,9 @@ class OnnxModel(Model):
         )
 
     @classmethod
-    def sendable(cls, source: Any, options: dict[str, Any]) -> Graph:
+    def sendable(cls, source: Any, options: dict[str, Any]) -> OnnxBytes:
         options.setdefault("threads", cores())
-        return source if isinstance(source, Graph) else Graph(*read_model(Path(source)))
+        return source if isinstance(source, OnnxBytes) else OnnxBytes(*read_model(Path(source)))
 
     def _start(self) -> None:
         """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ..core.independence import ASSUMED, Demand, Independence
 from ..machine import Place
 from .kind import CLOSED, OPEN, ModelKind
+from .model_source import ModelSource
 from .options import ModelOptions
-from .sources import Source
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
@@ -89,7 +89,7 @@ class Model(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, source: Source, options: ModelOptions) -> "Model":
+    def of(cls, source: ModelSource, options: ModelOptions) -> "Model":
         """The model; a ValueError for options that mean nothing to it."""
 
     @classmethod

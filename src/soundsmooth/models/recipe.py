@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .model_source import ModelSource, resolve
 from .options import ModelOptions
 from .protocol import Model
-from .sources import Source, resolve
 from .torch_flags import set_torch_flags
 
 #: What can be made again elsewhere.
@@ -26,10 +26,10 @@ class ModelRecipe:
     file. Rows are voted alone by what `frozen` holds: whatever the model remembers later is not in it.
     """
 
-    make: Callable[[Source, ModelOptions], Model]
+    make: Callable[[ModelSource, ModelOptions], Model]
     """An adapter's `of`, or `make_model`, which finds the adapter."""
     source: Any = field(repr=False)
-    """A `Graph`, a `Factory`, a torch module on the CPU, or a function."""
+    """An `OnnxBytes`, a `Factory`, a torch module on the CPU, or a function."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What `ModelOptions` says beside it."""
     torch_flags: Mapping[str, Any] = field(default_factory=dict)

@@ -14,11 +14,11 @@ from .digest import module_digest
 from .errors import first_line
 from .independence import Report, exported, prove_torch
 from .kind import CLOSED, OPEN, ModelKind
+from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
 from .protocol import NOBODY, Identity, Model, Votes, check_scores
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
-from .sources import Factory, Source, is_torch_module
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class TorchModel(Model):
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         self.demand = demanded(independence)
         self._independence = unproved(self.demand)
-        self._graphs: dict[tuple[int, ...], _Graph | None] = {}
+        self._graphs: dict[tuple[int, ...], _ProvedGraph | None] = {}
         self._measurable: dict[tuple[int, ...], Independence] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
@@ -112,7 +112,7 @@ class TorchModel(Model):
         return is_torch_module(source)
 
     @classmethod
-    def of(cls, source: Source, options: ModelOptions) -> "TorchModel":
+    def of(cls, source: ModelSource, options: ModelOptions) -> "TorchModel":
         return cls(
             source.model,
             options.device,
@@ -180,13 +180,13 @@ class TorchModel(Model):
     def _warn(self, why_not: str) -> None:
         warnings.warn(f"the rows' independence is neither proved nor measured, only checked: {why_not}", stacklevel=4)
 
-    def _graph(self, shape: tuple[int, ...], batch: int) -> "_Graph | None":
+    def _graph(self, shape: tuple[int, ...], batch: int) -> "_ProvedGraph | None":
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
         made = exported(self._module, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
-            return _Graph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
+            return _ProvedGraph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
         if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         return None
@@ -340,7 +340,7 @@ class TorchModel(Model):
         }
 
 
-class _Graph(NamedTuple):
+class _ProvedGraph(NamedTuple):
     """A graph that votes in the module's place, and the numbers that it read when it was made."""
 
     forward: Forward

@@ -37,7 +37,7 @@ class RuntimeDied(ValueError):  # noqa: N818 (it is an answer about a model)
     """The process in which a model ran has ended."""
 
 
-class Answer(NamedTuple):
+class SandboxAnswer(NamedTuple):
     """A frame that came back: its header and its bytes."""
 
     frame: Frame
@@ -81,13 +81,13 @@ class SandboxProcess:
         """A request without an answer."""
         self._exchange((kind, content, ()), None)
 
-    def ask(self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[Frame], bool]) -> Answer:
+    def ask(self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[Frame], bool]) -> SandboxAnswer:
         """The answer, whose header must be as expected before the rest is read; a ValueError for anything else."""
         return self._exchange((kind, content, sizes), expected)
 
     def _exchange(
         self, request: tuple[int, Any, tuple[int, ...]] | None, expected: Callable[[Frame], bool] | None
-    ) -> Answer:
+    ) -> SandboxAnswer:
         if os.getpid() != self._owner:
             raise ValueError("an untrusted model belongs to the process that loaded it: load it again in this one")
         with self._lock:
@@ -117,12 +117,12 @@ class SandboxProcess:
 
     def _speak(
         self, request: tuple[int, Any, tuple[int, ...]] | None, expected: Callable[[Frame], bool] | None
-    ) -> Answer:
+    ) -> SandboxAnswer:
         if request is not None:
             kind, content, sizes = request
             write_frame(self._requests, kind, content, sizes)
         if expected is None:
-            return Answer(Frame(0, 0, 0, 0, ()), bytearray())
+            return SandboxAnswer(Frame(0, 0, 0, 0, ()), bytearray())
         try:
             frame = read_header(self._answers)
         except ValueError:
@@ -135,7 +135,7 @@ class SandboxProcess:
                 f"its answer is malformed or too large (kind {frame.kind}, shape {list(frame.sizes)}, "
                 f"{frame.size} bytes)"
             )
-        return Answer(frame, read_exactly(self._answers, bytearray(frame.size)))
+        return SandboxAnswer(frame, read_exactly(self._answers, bytearray(frame.size)))
 
     @property
     def _requests(self) -> BinaryIO:

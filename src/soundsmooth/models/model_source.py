@@ -12,7 +12,7 @@ from .options import ModelOptions
 PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
 
 
-class Graph(NamedTuple):
+class OnnxBytes(NamedTuple):
     """An ONNX model as one piece of bytes, and the digest that is promised for it."""
 
     content: bytes
@@ -60,29 +60,29 @@ class Factory(NamedTuple):
             sys.path.remove("")
 
 
-class Source(NamedTuple):
+class ModelSource(NamedTuple):
     """What an adapter makes a model from: data or a Python object, and the factory that made it, if one did."""
 
     model: Any
     made_by: Factory | None = None
 
 
-def resolve(source: object, options: ModelOptions) -> Source:
+def resolve(source: object, options: ModelOptions) -> ModelSource:
     """Call the factory that `source` names, if it names one. Nobody's code runs for an untrusted model."""
     if is_data(source):
-        return Source(source)
+        return ModelSource(source)
     if options.untrusted:
         raise ValueError(
             "an untrusted model must be an .onnx file, which is data: Python code would run in this process, with all "
             "your rights, and could read the key"
         )
     made_by = factory_of(source, options.weights)
-    return Source(source) if made_by is None else Source(made_by.make(), made_by)
+    return ModelSource(source) if made_by is None else ModelSource(made_by.make(), made_by)
 
 
 def is_data(source: object) -> bool:
     """A file, or the bytes of one: nothing that runs."""
-    return isinstance(source, Graph) or is_path(source)
+    return isinstance(source, OnnxBytes) or is_path(source)
 
 
 def is_path(source: object) -> TypeGuard[str | Path]:
