@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ..certificate import Certificate, truncated
 from ..core.independence import Independence
-from ..models.errors import named
+from ..models.errors import describe_error
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret
 from ..report import (
@@ -87,7 +87,7 @@ def _certify(records: Iterator[Certificate], count: int, output: Output, bar: Pr
         raise
     except Exception as error:  # the model's: it is somebody else's code
         raise ValueError(
-            f"the model failed: {named(error)}; {_so_far(done, count, output)}. "
+            f"the model failed: {describe_error(error)}; {_so_far(done, count, output)}. "
             "With --out run.db such an image fails alone, and the others go on"
         ) from error
     return done

@@ -36,7 +36,7 @@ from ..core.independence import ASSUMED
 from ..grid import Floats
 from ..machine import cores
 from .draws import Generators
-from .errors import named
+from .errors import describe_error
 from .protocol import NOBODY, Model
 from .sandbox.confine import give_up, seal
 
@@ -242,7 +242,7 @@ class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
 
 
 def _unmade(error: BaseException) -> str:
-    return f"the model cannot be made in a fresh process: {named(error)}"
+    return f"the model cannot be made in a fresh process: {describe_error(error)}"
 
 
 def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, Generators]:
@@ -258,7 +258,9 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
     try:
         _vote(model, np.zeros(shape, np.float32))
     except Exception as error:
-        raise _NotAlone(f"the model cannot vote on one row alone, in a fresh process: {named(error)}") from error
+        raise _NotAlone(
+            f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
+        ) from error
     _one_thread()  # of what it has imported only now
     _settle()
     generators = Generators.found()

@@ -6,6 +6,6 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def named(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The kind of an error and the first line of its text: what somebody else's code raised."""
     return f"{type(error).__name__}: {first_line(error)}"

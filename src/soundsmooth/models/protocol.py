@@ -147,10 +147,8 @@ def open_ends_text(open_ends: Sequence[str]) -> str:
     return "; ".join([*open_ends[:MOST_ENDS], *([f"and {more} more"] if more > 0 else [])])
 
 
-def tolerated(precision: str, count: int) -> float:
-    """So many of `count` votes may differ where the same is voted again: rounding breaks near ties, in lower precision
-    more of them.
-    """
+def vote_tolerance(precision: str, count: int) -> float:
+    """How many of `count` repeated votes may differ: rounding breaks near ties, in lower precision more of them."""
     return max(1, (0.005 if precision == "float32" else 0.02) * count)
 
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..models.errors import named
+from ..models.errors import describe_error
 from ..models.recipe import SENDABLE
 from .crew import Death, Hand, News
 from .station import Station
@@ -71,7 +71,9 @@ class ProcessHand:
         except (BrokenPipeError, ConnectionResetError):
             pass  # it is dead, and `read` will say so
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise ValueError(f"the model cannot be sent to another process ({named(error)}): {SENDABLE}") from error
+            raise ValueError(
+                f"the model cannot be sent to another process ({describe_error(error)}): {SENDABLE}"
+            ) from error
 
     def read(self) -> Any:
         try:
@@ -110,7 +112,7 @@ def _receive(end: Connection, calls: "SimpleQueue[tuple[str, tuple[Any, ...]] | 
         except (EOFError, OSError):
             return calls.put(None)
         except Exception as error:  # what was sent cannot be unpickled here
-            end.send(ValueError(f"a worker cannot load the model: {named(error)}"))
+            end.send(ValueError(f"a worker cannot load the model: {describe_error(error)}"))
 
 
 def _sendable(error: Exception) -> Exception:
@@ -118,5 +120,5 @@ def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(named(error))
+        return RuntimeError(describe_error(error))
     return error

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..certify import ModelChangedError
 from ..core.independence import CHECKED, PROVED
-from ..models.protocol import tolerated
+from ..models.protocol import vote_tolerance
 from ..models.registry import digest_binds
 from ..noise import Purpose
 from .blocks import BlockVotes, hits_of
@@ -70,7 +70,7 @@ class SameModel:
 
     def _compare(self, place: int, before: _Before, now: BlockVotes) -> None:
         count, differ = before.stored.block.count, _differ(before, now)
-        if differ > tolerated(self._run.identity.precision, count):
+        if differ > vote_tolerance(self._run.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
                 f"{self._run.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..certify import ModelChangedError
 from ..grid import Levels
-from ..models.errors import named
+from ..models.errors import describe_error
 from ..noise import Purpose
 from .blocks import BlockVotes, Casting, VoteBlock
 from .engine import Duty, Worker
@@ -145,7 +145,7 @@ class Voter:
         except ModelChangedError:
             raise
         except Exception as error:
-            errors.append(named(error))
+            errors.append(describe_error(error))
             return None
         repeated = begun.casting is not None and begun.casting.repeated  # after the look
         changed = self._worker.model.changes() if repeated else begun.changed
