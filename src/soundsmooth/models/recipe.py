@@ -1,7 +1,7 @@
 """How to make a model again, in another process or on another machine: what it is made from, and how.
 
 Everything that has to leave this process as a model leaves it as a `ModelRecipe`: to the workers of an engine (within
-`soundsmooth.recipe.SmootherRecipe`), and to the fresh process in which rows are voted alone (`alone`).
+`soundsmooth.recipe.SmootherRecipe`), and to the fresh process in which rows are voted alone (`row_voter`).
 """
 
 import pickle

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
 from ..machine import Place, check_batch_memory, describe_batch
-from .alone import why_not_alone
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .errors import first_line
@@ -18,6 +17,7 @@ from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
 from .protocol import NOBODY, Identity, Model, Votes, check_scores
 from .recipe import ModelRecipe
+from .row_voter import why_not_alone
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
 

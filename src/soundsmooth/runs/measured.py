@@ -13,8 +13,8 @@ import numpy.typing as npt
 from ..certificate import Certificate
 from ..certify import Measurement, Progress, Voting, only_number, sample_under_noise, verdict
 from ..grid import Floats, Levels
-from ..models.alone import Alone
 from ..models.registry import digest_binds
+from ..models.row_voter import RowVoter
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
@@ -102,7 +102,7 @@ def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]
 class RowsAlone:
     """Votes on noisy copies of a run's inputs, each alone in a process of its own.
 
-    Guarantee: that of `Alone`; each copy has the noise that the run's key gives it, wherever it was made before.
+    Guarantee: that of `RowVoter`; each copy has the noise that the run's key gives it, wherever it was made before.
     """
 
     def __init__(self, duty: "Duty", worker: "Worker") -> None:
@@ -111,12 +111,12 @@ class RowsAlone:
         """
         self._duty, self._sampler = duty, Sampler(worker.sampler.law, 1)
         recipe = worker.model.recipe()
-        self._alone = Alone(recipe, duty.shape)
+        self._alone = RowVoter(recipe, duty.shape)
         try:
             if digest_binds(duty.identity.kind):  # a graph that does not draw is one function
                 self._alone.wait()
             else:
-                with Alone(recipe, duty.shape) as another:
+                with RowVoter(recipe, duty.shape) as another:
                     _compare(self._alone, another, _some_rows(self._sampler, duty.shape))
         except BaseException:
             self.close()
@@ -155,7 +155,7 @@ def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
     return [noisy.values[0] for noisy in copies]
 
 
-def _compare(one: Alone, other: Alone, rows: list[Floats]) -> None:
+def _compare(one: RowVoter, other: RowVoter, rows: list[Floats]) -> None:
     """A ValueError if two processes, made apart from the same recipe, vote otherwise on one of the rows.
 
     Power: a model whose votes differ on a share q of such rows passes with probability (1 − q)^16.

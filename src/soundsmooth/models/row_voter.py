@@ -35,9 +35,9 @@ import numpy as np
 from ..core.independence import ASSUMED
 from ..grid import Floats
 from ..machine import cores
-from .draws import Generators
 from .errors import describe_error
 from .protocol import NOBODY, Model
+from .random_generators import Generators
 from .sandbox.confine import give_up, seal
 
 #: A row that takes longer than this many seconds votes for nobody.
@@ -61,7 +61,7 @@ _STARTING = threading.Lock()
 def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | None:
     """Why a model cannot vote on rows alone, without the script; tried out, since nothing else tells."""
     try:
-        with Alone(recipe(), shape, may_run_script=False) as alone:
+        with RowVoter(recipe(), shape, may_run_script=False) as alone:
             alone.wait()
             return None
     except ValueError as error:
@@ -75,7 +75,7 @@ class _Child(NamedTuple):
     channel: Connection
 
 
-class Alone:
+class RowVoter:
     """A fresh process that votes on rows, each alone.
 
     Guarantee: unless the model's code works against it, the vote of a row is a function of the row and the recipe. A
@@ -101,7 +101,7 @@ class Alone:
         theirs.close()
         self._begun = 0
 
-    def __enter__(self) -> "Alone":
+    def __enter__(self) -> "RowVoter":
         return self
 
     def __exit__(self, *_: object) -> None:
