@@ -225,7 +225,7 @@ def standard_rows(smoothing: Smoothing, images: Inputs, chosen: Settings, done: 
     """The images that are not done, one after the other."""
     model = smoothing.model
     assert isinstance(model, TorchModel)
-    device = "cpu" if model.place is None else model.place.device
+    device = "cpu" if model.placement is None else model.placement.device
     batch = smoothing.batch_for(images.shape, chosen.n)
     for index, level, truth in zip(images.indices, images.levels, images.labels, strict=True):
         if index in done:

@@ -156,7 +156,7 @@ class NoiseFiles:
         import torch
 
         sampler: Any = self.worker.sampler
-        levels = torch.from_numpy(np.load(self._path(purpose, first, copies))).to(sampler.place.device)
+        levels = torch.from_numpy(np.load(self._path(purpose, first, copies))).to(sampler.placement.device)
         return sampler.add(Noise(levels, ()), x)  # type: ignore[no-any-return]
 
     def _path(self, purpose: Purpose, first: int, copies: int) -> Path:

@@ -135,7 +135,7 @@ def cast(
     Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
     row of the same batch as when all are cast together.
     """
-    with lanes_of(voting.model.place) as lanes:
+    with lanes_of(voting.model.placement) as lanes:
         made: deque[tuple[Block, Any]] = deque()
 
         def vote() -> tuple[Votes, Any]:

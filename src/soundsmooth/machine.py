@@ -16,7 +16,7 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Place:
+class InputPlacement:
     """Where a model reads its batches, if not in the memory of the processor as float32."""
 
     device: str

@@ -82,7 +82,7 @@ class Smoother:
             timeout=timeout,
         )
         if workers is None:
-            workers = gpus() if base.place is not None and device in (None, "cuda") else 1
+            workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, law(sigma, k, grid), batch_size, threads, workers)
 
     def certify(

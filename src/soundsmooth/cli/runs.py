@@ -68,7 +68,7 @@ def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) ->
 
 def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Run:
     begun = terms_at(path)
-    if begun is not None and smoothing.batch is None and smoothing.model.place is not None:
+    if begun is not None and smoothing.batch is None and smoothing.model.placement is not None:
         # What fits on a GPU is found by trying; a run that has begun keeps what was found then.
         smoothing = replace(smoothing, batch=int(begun.promise.values["batch"]))
     return run_of(smoothing, images, chosen, hidden)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.independence import ASSUMED, Demand, Independence
-from ..machine import Place
+from ..machine import InputPlacement
 from .kind import CLOSED, OPEN, ModelKind
 from .model_source import ModelSource
 from .options import ModelOptions
@@ -98,7 +98,7 @@ class Model(ABC):
         return source
 
     @property
-    def place(self) -> Place | None:
+    def placement(self) -> InputPlacement | None:
         """Where it reads its batches; None for float32 in NumPy."""
         return None
 

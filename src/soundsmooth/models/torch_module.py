@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
-from ..machine import Place, check_batch_memory, describe_batch
+from ..machine import InputPlacement, check_batch_memory, describe_batch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .errors import first_line
@@ -133,11 +133,11 @@ class TorchModel(Model):
         return copy.deepcopy(source).cpu()
 
     @property
-    def place(self) -> Place | None:
+    def placement(self) -> InputPlacement | None:
         """On a GPU the noise is made there, in the model's own precision and layout."""
         if self._device.type != "cuda":
             return None
-        return Place(str(self._device), self._precision, self._channels_last)
+        return InputPlacement(str(self._device), self._precision, self._channels_last)
 
     def identity(self) -> Identity:
         return Identity(

@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 def look_ahead(worker: Worker) -> int:
     """How many blocks are begun before the first one's votes are asked for."""
-    return 0 if worker.model.place is None else AHEAD
+    return 0 if worker.model.placement is None else AHEAD
 
 
 class _Begun(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...grid import IMAGES, Levels
-from ...machine import Place
+from ...machine import InputPlacement
 from ...models.environment import environment
 from ...models.torch_module import TorchModel
 from ...noise import GpuSampler, Keystream, Purpose, law
@@ -129,10 +129,10 @@ def _noises(torch: Any, work: Work, sigma: str) -> dict[str, Callable[[], object
 
 
 PLACES = {
-    "float32": Place("cuda:0"),
-    "bfloat16": Place("cuda:0", "bfloat16"),
-    "bfloat16 channels-last": Place("cuda:0", "bfloat16", True),
-    "float32 channels-last": Place("cuda:0", "float32", True),
+    "float32": InputPlacement("cuda:0"),
+    "bfloat16": InputPlacement("cuda:0", "bfloat16"),
+    "bfloat16 channels-last": InputPlacement("cuda:0", "bfloat16", True),
+    "float32 channels-last": InputPlacement("cuda:0", "float32", True),
 }
 
 
@@ -352,7 +352,7 @@ def exactness(elements: int, sigma: str) -> dict[str, int]:
     from ...noise import Sampler
 
     torch = torch_with_a_gpu()
-    gpu, cpu = GpuSampler(law(sigma), Place("cuda:0")), Sampler(law(sigma))
+    gpu, cpu = GpuSampler(law(sigma), InputPlacement("cuda:0")), Sampler(law(sigma))
     dimension, copies = 3072, 1 << 14
     compared = different = 0
     while compared < elements:
