@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
-from .core.independence import demanded
+from .core.independence import parse_demand
 from .exact import Rational
 from .grid import IMAGES, Grid
 from .limits import thread_count
@@ -44,7 +44,7 @@ class SmootherRecipe:
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
         threads = thread_count(threads)
         warn_if_large(sigma, grid)
-        made = recipe_of(model, independence=demanded(independence, again), threads=threads, **options)
+        made = recipe_of(model, independence=parse_demand(independence, again), threads=threads, **options)
         return cls(made, law(sigma, k, grid), batch_size)
 
     @property

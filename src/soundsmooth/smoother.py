@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .certificate import Certificate, Prediction
-from .core.independence import demanded
+from .core.independence import parse_demand
 from .exact import Rational, positive
 from .grid import IMAGES, Grid, unmasked
 from .integers import integer
@@ -76,7 +76,7 @@ class Smoother:
             channels_last=channels_last,
             compile=compile,
             threads=threads,
-            independence=demanded(independence, again),
+            independence=parse_demand(independence, again),
             weights=weights,
             untrusted=untrusted,
             timeout=timeout,

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..core.independence import Independence, check_independence, demanded, unproved
+from ..core.independence import Independence, check_independence, parse_demand, unproved_independence
 from ..grid import Floats
 from .digest import callable_digest
 from .kind import CLOSED, OPEN, ModelKind
@@ -30,11 +30,11 @@ class CallableModel(Model):
     def __init__(
         self, scores: Scores, independence: str | Independence = "auto", made_by: Factory | None = None
     ) -> None:
-        self._scores, self.demand = scores, demanded(independence)
+        self._scores, self.demand = scores, parse_demand(independence)
         check_independence(self.demand, "a Python callable")
         self._digest = callable_digest(scores)
         self._made_by = made_by
-        if unproved(self.demand).measured and made_by is None:
+        if unproved_independence(self.demand).measured and made_by is None:
             recipe: ModelRecipe = pickle.loads(self.recipe())
             self._scores = recipe.source  # the caller's own object never votes
 
@@ -51,7 +51,7 @@ class CallableModel(Model):
         return cls(source.model, options.independence, source.made_by)
 
     def identity(self) -> Identity:
-        digest, independence = self._digest, unproved(self.demand)
+        digest, independence = self._digest, unproved_independence(self.demand)
         return Identity(
             self.kind.name,
             digest.sha256,

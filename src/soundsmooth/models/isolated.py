@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..core.independence import CHECKED, Independence, demanded, unproved
+from ..core.independence import CHECKED, Independence, parse_demand, unproved_independence
 from ..grid import Floats
 from ..limits import seconds
 from .independence import Report
@@ -35,7 +35,7 @@ class IsolatedOnnxModel(OnnxModel):
         independence: str | Independence = "auto",
         timeout: float | None = None,
     ) -> None:
-        if unproved(demanded(independence)).measured:
+        if unproved_independence(parse_demand(independence)).measured:
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
+from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..grid import Floats
 from ..machine import check_batch_memory, cores
 from ..plain_files import read_plain
@@ -73,14 +73,14 @@ class OnnxModel(Model):
         threads: int | None = None,
         independence: str | Independence = "auto",
     ) -> None:
-        self.demand = demanded(independence)
+        self.demand = parse_demand(independence)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         self._graph = path if isinstance(path, OnnxBytes) else OnnxBytes(*read_model(Path(path)))
         self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        if unproved(self.demand).measured and not self._may_be_measured:
+        if unproved_independence(self.demand).measured and not self._may_be_measured:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self._start()
         self._made = self._best = freeze(self._graph.content, self._runtime)
@@ -130,7 +130,7 @@ class OnnxModel(Model):
 
     def identity(self) -> Identity:
         proved = self.report is not None and self.report.proved
-        independence = PROVED if proved else unproved(self.demand, self._without_proof)
+        independence = PROVED if proved else unproved_independence(self.demand, self._without_proof)
         flags = self.flags()
         return Identity(self.kind.name, self._graph.digest, device=self._device, flags=flags, independence=independence)
 

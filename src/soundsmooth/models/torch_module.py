@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
+from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..machine import InputPlacement, check_batch_memory, describe_batch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
@@ -73,8 +73,8 @@ class TorchModel(Model):
 
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
-        self.demand = demanded(independence)
-        self._independence = unproved(self.demand)
+        self.demand = parse_demand(independence)
+        self._independence = unproved_independence(self.demand)
         self._graphs: dict[tuple[int, ...], _ProvedGraph | None] = {}
         self._measurable: dict[tuple[int, ...], Independence] = {}
         self._torch = torch
