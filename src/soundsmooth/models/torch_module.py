@@ -82,21 +82,7 @@ class TorchModel(Model):
         self._dtype: torch.dtype = getattr(torch, self._precision)
         self._device = _numbered(_device_of(module) if device is None else _device_named(device))
         self._channels_last = channels_last
-        try:
-            private = copy.deepcopy(module)
-        except Exception as error:
-            raise ValueError(
-                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
-            ) from error
-        layout = torch.channels_last if channels_last else torch.preserve_format
-        try:
-            self._module = private.to(self._device, self._dtype, memory_format=layout).eval()  # type: ignore[call-overload]
-        except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
-            hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
-            raise ValueError(
-                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}{hint}"
-            ) from error
-
+        self._module = self._private_copy(module)
         self._compilation = compilation
         self._plain = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
@@ -106,6 +92,26 @@ class TorchModel(Model):
         self._made_by = made_by
         if self._independence.measured:
             self.recipe()  # now, before it votes
+
+    def _private_copy(self, module: "torch.nn.Module") -> "torch.nn.Module":
+        """In evaluation mode, on the device, in the precision and layout that are promised."""
+        import torch
+
+        try:
+            private: Any = copy.deepcopy(module)
+        except Exception as error:
+            raise ValueError(
+                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
+            ) from error
+        layout = torch.channels_last if self._channels_last else torch.preserve_format
+        try:
+            moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
+            return moved
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+            hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
+            raise ValueError(
+                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}{hint}"
+            ) from error
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
