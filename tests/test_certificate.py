@@ -23,6 +23,7 @@ from soundsmooth import __version__, embedded, machine
 from soundsmooth.certify import verdict
 from soundsmooth.cli.certify import show_row
 from soundsmooth.core.decimals import raised, truncated
+from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Promise
 from soundsmooth.report import (
@@ -261,13 +262,13 @@ def test_another_source_of_this_package_is_recorded_as_another(tmp_path: Path) -
     shutil.copytree(Path(machine.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
 
     def recorded() -> str:
-        code = "from soundsmooth.machine import environment; print(environment()['soundsmooth'])"
+        code = "from soundsmooth.models.environment import environment; print(environment()['soundsmooth'])"
         found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, text=True, capture_output=True, check=True)
         return found.stdout.strip()
 
-    assert recorded() == machine.environment()["soundsmooth"]
+    assert recorded() == environment()["soundsmooth"]
     (copy / "grid.py").write_text((copy / "grid.py").read_text() + "# changed\n")
-    assert recorded() != machine.environment()["soundsmooth"]
+    assert recorded() != environment()["soundsmooth"]
     assert recorded().startswith(f"{__version__}, source ")
 
 

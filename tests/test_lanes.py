@@ -12,7 +12,7 @@ import pytest
 
 from soundsmooth import certify
 from soundsmooth.lanes import OneLane, TwoLanes, _Made, lanes_of
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.smoothing.voting import Voting
@@ -173,7 +173,7 @@ def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest
     monkeypatch.setattr(certify, "lanes_of", lambda _: two_lanes(gpu))
     labels, doubt = Kept(), Kept()
     noise = SimpleNamespace(noisy=lambda *_: Noisy(np.zeros((2, 3), np.float32), (), doubt))
-    model = SimpleNamespace(place=None, flags=dict, vote=lambda _: Votes(labels, 2))
+    model = SimpleNamespace(placement=None, flags=dict, vote=lambda _: Votes(labels, 2))
     voting = Voting(model, 2, {})
     ((votes, found),) = certify.cast(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
     assert votes.labels is labels
@@ -190,4 +190,4 @@ def test_one_lane_makes_nothing_ahead() -> None:
             one.use(made[i], lambda _, i=i: order.append(f"votes {i}"))
     assert order == ["noise 0", "votes 0", "noise 1", "votes 1"]
     assert isinstance(one, OneLane)
-    assert isinstance(lanes_of(Place("cpu")), OneLane)
+    assert isinstance(lanes_of(InputPlacement("cpu")), OneLane)

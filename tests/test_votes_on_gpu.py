@@ -14,7 +14,7 @@ import torch
 from forced import beginning, forced
 from soundsmooth.certify import Counts
 from soundsmooth.lanes import OneLane
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.torch_module import TorchModel
@@ -44,8 +44,8 @@ class OnDevice(TorchModel):
     """A model that reads and votes on its device; on the CPU it behaves as if that were a GPU."""
 
     @property
-    def place(self) -> Place:
-        return Place(str(self._device), self._precision, self._channels_last)
+    def placement(self) -> InputPlacement:
+        return InputPlacement(str(self._device), self._precision, self._channels_last)
 
     def vote(self, values: Any) -> Votes:
         assert isinstance(values, torch.Tensor)
@@ -87,7 +87,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> Non
 def test_the_same_counts_as_on_the_cpu(options: Mapping[str, Any], batch: int) -> None:
     """Fresh and shared noise, batches that fill up and batches that do not."""
     model, a_law = on_device(**options), Gaussian("1/2")
-    sampler = GpuSampler(a_law, model.place, threads=1)
+    sampler = GpuSampler(a_law, model.placement, threads=1)
     assert counts(model, FreshNoise(sampler, KEY, STREAM), IMAGE, batch) == on_cpu(a_law, IMAGE)
     if batch == 10:
         shared = SharedNoise(sampler, KEY)
@@ -144,7 +144,7 @@ def test_a_tie_of_96_bits_through_the_whole_certification(shared: bool) -> None:
     x, stream = np.zeros((1, 4, 4), np.int16), SHARED_STREAM if shared else STREAM
     a_law = forced(beginning(estimation(stream), 7 * 16, 2, -1), Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
     model = on_device()
-    sampler = GpuSampler(a_law, model.place, threads=1)
+    sampler = GpuSampler(a_law, model.placement, threads=1)
     noise = SharedNoise(sampler, KEY) if shared else FreshNoise(sampler, KEY, STREAM)
     assert noise.noisy(Purpose.ESTIMATION, x, 0, 30).doubt.item() > 0
     assert counts(model, noise, x) == on_cpu(a_law, x, stream)
@@ -159,7 +159,7 @@ def test_lost_copies_vote_for_nobody(shared: bool, batch: int) -> None:
     x, stream = np.zeros((1, 4, 4), np.int16), SHARED_STREAM if shared else STREAM
     a_law = forced(*(beginning(estimation(stream), copy * 16 + 3, LAST_LEVEL) for copy in (1, 6)), Fraction(1, 2))
     model = on_device()
-    sampler = GpuSampler(a_law, model.place, threads=1)
+    sampler = GpuSampler(a_law, model.placement, threads=1)
     noise = SharedNoise(sampler, KEY) if shared else FreshNoise(sampler, KEY, STREAM)
     found = counts(model, noise, x, batch)
     assert found[1].nobody == 2
@@ -178,8 +178,8 @@ def test_votes_of_inference_mode_stand_in_for_a_gpus() -> None:
 def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
     """Sampling, voting and counting are queued: torch would raise an error at any synchronisation."""
     model, a_law = TorchModel(FirstCoordinate(), DEVICE, compilation=compilation), Gaussian("1/2")
-    assert model.place is not None
-    noise = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM)
+    assert model.placement is not None
+    noise = FreshNoise(GpuSampler(a_law, model.placement), KEY, STREAM)
     voting = Voting(model, BATCH, model.flags())
 
     PendingVotes(voting, noise, IMAGE, Purpose.ESTIMATION, range(25), BATCH).votes()  # compiles, records and uploads
@@ -212,8 +212,8 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
     """40 batches in two lanes, whose memory is used again and again, against one lane: the same votes, copy by copy."""
     monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
     model, a_law = TorchModel(Slow(), DEVICE), Gaussian("1/2")
-    assert model.place is not None
-    noise, voting = FreshNoise(GpuSampler(a_law, model.place), KEY, STREAM), Voting(model, 500, model.flags())
+    assert model.placement is not None
+    noise, voting = FreshNoise(GpuSampler(a_law, model.placement), KEY, STREAM), Voting(model, 500, model.flags())
     x = np.tile(IMAGE, (1, 16, 16))
 
     def labels() -> list[int]:

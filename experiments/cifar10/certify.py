@@ -29,7 +29,7 @@ import torch
 
 from soundsmooth.grid import IMAGES
 from soundsmooth.lab.unsound import UnsoundStandard
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
@@ -228,7 +228,7 @@ def standard_rows(smoothing: Smoothing, images: Inputs, chosen: Settings, done: 
     """The images that are not done, one after the other."""
     model = smoothing.model
     assert isinstance(model, TorchModel)
-    device = "cpu" if model.place is None else model.place.device
+    device = "cpu" if model.placement is None else model.placement.device
     batch = smoothing.batch_for(images.shape, chosen.n)
     for index, level, truth in zip(images.indices, images.levels, images.labels, strict=True):
         if index in done:

@@ -30,7 +30,7 @@ from soundsmooth.lab.bench.asked import paths
 from soundsmooth.lab.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
 from soundsmooth.lab.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
 from soundsmooth.lab.gallery.images import load_images
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 
 
 @dataclass(frozen=True)

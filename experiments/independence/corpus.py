@@ -26,7 +26,7 @@ import outside
 import subject
 from workers import Death, Slate, results
 
-from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
+from soundsmooth.models.onnx_session import NotFrozenError, frozen_session
 
 #: What the runtime dies of; other ends are the fuzzer's own.
 SIGNALS = frozenset(("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL"))

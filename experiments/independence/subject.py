@@ -17,8 +17,8 @@ from oracle import inputs, session
 from soundsmooth.models.independence import onnx_graph, onnx_proof, onnx_seen, prove_onnx
 from soundsmooth.models.independence.report import Report
 from soundsmooth.models.independence.values import Contradiction, Unproved, Value
-from soundsmooth.models.onnx_child import NotFrozenError, frozen_session
 from soundsmooth.models.onnx_schema import malformed
+from soundsmooth.models.onnx_session import NotFrozenError, frozen_session
 
 #: Where graphs are written and read again: memory, where the system has such a folder.
 FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None

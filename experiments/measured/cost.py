@@ -16,8 +16,8 @@ import numpy as np
 
 from soundsmooth import embedded
 from soundsmooth.machine import cores
-from soundsmooth.models.alone import Alone
 from soundsmooth.models.load import model_of
+from soundsmooth.models.row_voter import RowVoter
 
 
 def brightness(batch: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def kinds() -> Iterator[tuple[str, object, tuple[int, ...]]]:
 def measured(recipe: bytes, shape: tuple[int, ...], rows: np.ndarray) -> tuple[float, float]:
     """Seconds until it is ready, and seconds a row."""
     start = time.perf_counter()
-    with Alone(recipe, shape) as alone:
+    with RowVoter(recipe, shape) as alone:
         alone.wait()
         ready = time.perf_counter()
         assert len(list(alone.votes(iter(rows)))) == len(rows)

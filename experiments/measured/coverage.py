@@ -191,11 +191,11 @@ CONTROL = "CONTROL"
 
 def tried(name: str, runs: int) -> Found:
     """So many runs of a model, with processes stood in for."""
-    alone, measured.Alone = measured.Alone, RowsHere
+    alone, measured.RowVoter = measured.RowVoter, RowsHere
     try:
         found = [MODELS[name]() for _ in range(runs)]
     finally:
-        measured.Alone = alone
+        measured.RowVoter = alone
     labelled = [each for each in found if each.label is not None]
     false = sum(each.p_lower > true_p(each.label) for each in labelled)
     return Found(runs, len(labelled), false)

@@ -22,8 +22,8 @@ import numpy as np
 from soundsmooth import embedded
 from soundsmooth.grid import IMAGES
 from soundsmooth.lab.bench.asked import paths
-from soundsmooth.machine import environment
 from soundsmooth.models import Identity
+from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.data import read_npz

@@ -24,7 +24,7 @@ from soundsmooth.lab.bench import cpu, gpu, networks
 from soundsmooth.lab.bench.gpu import PRECISIONS, WORKS, Precision, Work
 from soundsmooth.lab.bench.pairs import alternate, milliseconds
 from soundsmooth.lab.bench.rows import keep
-from soundsmooth.machine import environment
+from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Law, Noise, Noisy, Purpose
 from soundsmooth.promise import Inputs
@@ -159,7 +159,7 @@ class NoiseFiles:
         import torch
 
         sampler: Any = self.worker.sampler
-        levels = torch.from_numpy(np.load(self._path(purpose, first, copies))).to(sampler.place.device)
+        levels = torch.from_numpy(np.load(self._path(purpose, first, copies))).to(sampler.placement.device)
         return sampler.add(Noise(levels, ()), x)  # type: ignore[no-any-return]
 
     def _path(self, purpose: Purpose, first: int, copies: int) -> Path:

@@ -34,7 +34,9 @@ from .core.fields import (
 from .core.votes import counts_of, votes_text
 from .exact import BOUNDS, rational
 from .grid import IMAGES
-from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS
+from .models.kind import CLOSED, OPEN
+from .models.protocol import OPEN_ENDS
+from .models.registry import KINDS, digest_binds
 from .noise.law import Law, promised_law
 from .promise import SPEC, Promise
 from .settings import promised_settings
@@ -107,14 +109,14 @@ class Certificate:
     @property
     def independence_claim(self) -> str:
         """The same with what it supposes."""
-        if self.measured is None or self.promise.values["model kind"] == "onnx":
+        if self.measured is None or digest_binds(self.promise.values["model kind"]):
             return self.independence
         return f"{self.independence} (supposing that the code does not work against it)"
 
     @property
     def trust(self) -> str:
         """What kind of thing voted. Python code could read the key from this process; a graph is data."""
-        if self.promise.values["model kind"] == "onnx":
+        if digest_binds(self.promise.values["model kind"]):
             apart = ", run by a process without the key" if self.isolated else ""
             return f"a graph file, fixed by its digest{apart}"
         promised = self.promise.flags.get("digest")

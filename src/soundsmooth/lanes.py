@@ -11,7 +11,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from .machine import Place
+from .machine import InputPlacement
 
 T = TypeVar("T")
 
@@ -103,9 +103,9 @@ class TwoLanes:
 Lanes = OneLane | TwoLanes
 
 
-def lanes_of(place: Place | None) -> Lanes:
-    """The lanes for a model that reads its batches at a place."""
-    return TwoLanes(place.device) if place is not None and place.device.startswith("cuda") else OneLane()
+def lanes_of(placement: InputPlacement | None) -> Lanes:
+    """The lanes for a model that reads its batches there."""
+    return TwoLanes(placement.device) if placement is not None and placement.device.startswith("cuda") else OneLane()
 
 
 class _Shared(NamedTuple):

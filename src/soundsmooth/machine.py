@@ -1,23 +1,22 @@
-"""What is known of the machine: its cores, its memory, its software."""
+"""What is known of the machine: its cores, its memory, its system, this package."""
 
 import hashlib
-import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
 
 from . import __version__
 
-ALWAYS = ("numpy", "python-flint", "cryptography")
-IF_USED = ("onnx", "onnxruntime", "torch", "triton")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
-class Place:
+class InputPlacement:
     """Where a model reads its batches, if not in the memory of the processor as float32."""
 
     device: str
@@ -62,18 +61,19 @@ def check_memory(needed: int, what: str, advice: str) -> None:
         refuse_beyond(there, needed, what, advice)
 
 
+def check_batch_memory(batch: int, shape: Sequence[int]) -> None:
+    """A ValueError if there is no memory for such a batch: its size and shape may be somebody's word."""
+    check_memory(batch * 4 * prod(shape), describe_batch(batch, shape), "are inputs of the model so large?")
+
+
+def describe_batch(batch: int, shape: Sequence[int]) -> str:
+    return f"a batch of {batch} inputs of shape {list(shape)}"
+
+
 def refuse_beyond(there: int, needed: int, what: str, advice: str) -> None:
     """A ValueError if more bytes are needed than are there."""
     if needed > there:
         raise ValueError(f"{what} needs {needed / 2**30:.1f} GiB, but {there / 2**30:.1f} GiB are free; {advice}")
-
-
-def environment(elsewhere: tuple[str, ...] = ()) -> dict[str, str]:
-    """Software and machine, recorded beside a certificate and not promised in it; also what runs in other processes."""
-    found = {"python": platform.python_version(), "platform": system()}
-    found |= {"processor": processor(), "cores": str(cores()), "soundsmooth": ourselves()}
-    used = [package for package in IF_USED if package in sys.modules or package in elsewhere]
-    return found | {package: _version(package) for package in (*ALWAYS, *used)}
 
 
 @cache
@@ -100,11 +100,3 @@ def ourselves() -> str:
     lines = sorted(f"{path.as_posix()} {digest.hexdigest()}\n" for path, digest in digests.items())
     digest = hashlib.sha256("".join(lines).encode())
     return f"{__version__}, source {digest.hexdigest()[:16]}"
-
-
-@cache
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed as a package"

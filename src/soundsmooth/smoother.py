@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .certificate import Certificate, Prediction
-from .core.independence import demanded
+from .core.independence import parse_demand
 from .exact import Rational, positive
 from .grid import IMAGES, Grid, unmasked
 from .integers import integer
 from .limits import thread_count
 from .machine import gpus
 from .models import model_of
-from .models.recipe import ModelRecipe
+from .models.load import recipe_of
 from .noise import Gaussian
 from .progress import progress_bar
 from .promise import Inputs, Promise, secret
@@ -90,7 +90,7 @@ class Smoother:
             "channels_last": channels_last,
             "compile": compile,
             "threads": threads,
-            "independence": demanded(independence, again),
+            "independence": parse_demand(independence, again),
             "weights": weights,
             "untrusted": untrusted,
             "timeout": timeout,
@@ -98,7 +98,7 @@ class Smoother:
         base = model_of(model, **self._options)
         self._workers = workers
         if workers is None:
-            workers = gpus() if base.place is not None and device in (None, "cuda") else 1
+            workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, Gaussian(sigma, k, grid), batch_size, threads, workers)
 
     def certify(
@@ -192,7 +192,7 @@ class Smoother:
 
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""
-        made = ModelRecipe.of(self._model, **self._options)
+        made = recipe_of(self._model, **self._options)
         return SmootherRecipe(made, self.smoothing.law, self.smoothing.batch)
 
     def _inputs(self, images: Iterable[npt.NDArray[np.generic]], labels: Sequence[SupportsIndex] | None) -> Inputs:
@@ -204,7 +204,7 @@ class Smoother:
         """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""
         if engine != "local":
             return remote_pool(engine, self.recipe().with_batch(begun and begun.batch), self._workers)
-        if begun is None or self.smoothing.batch is not None or self.smoothing.model.place is None:
+        if begun is None or self.smoothing.batch is not None or self.smoothing.model.placement is None:
             return LocalPool(self.smoothing)
         return LocalPool(replace(self.smoothing, batch=begun.batch))
 

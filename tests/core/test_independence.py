@@ -11,9 +11,9 @@ from soundsmooth.core.independence import (
     PROVED,
     Independence,
     check_independence,
-    demanded,
     measured,
-    unproved,
+    parse_demand,
+    unproved_independence,
 )
 
 ALL = [PROVED, CHECKED, ASSUMED, measured(), measured(1), measured(MOST_AGAIN)]
@@ -66,29 +66,29 @@ def test_each_is_one_kind_only() -> None:
 
 
 def test_words_become_demands() -> None:
-    assert demanded("auto") == "auto"
-    assert [demanded(word) for word in ("proved", "checked", "assumed")] == [PROVED, CHECKED, ASSUMED]
-    assert demanded("measured") == measured(1000)
-    assert demanded("measured", 7) == measured(7)
-    assert demanded(measured(7)) == measured(7)
+    assert parse_demand("auto") == "auto"
+    assert [parse_demand(word) for word in ("proved", "checked", "assumed")] == [PROVED, CHECKED, ASSUMED]
+    assert parse_demand("measured") == measured(1000)
+    assert parse_demand("measured", 7) == measured(7)
+    assert parse_demand(measured(7)) == measured(7)
 
 
 @pytest.mark.parametrize("word", ["", "hoped", "Auto", "measured m=5"])
 def test_other_words_are_rejected(word: str) -> None:
     with pytest.raises(ValueError, match='independence must be "auto", "proved", "measured", "checked" or "assumed"'):
-        demanded(word)
+        parse_demand(word)
 
 
 @pytest.mark.parametrize("again", [0, -1, MOST_AGAIN + 1, True, 2.0, "3"])
 def test_the_number_of_rows_is_an_integer_in_range(again: object) -> None:
     with pytest.raises(ValueError, match="again must be an integer"):
-        demanded("measured", again)  # type: ignore[arg-type]
+        parse_demand("measured", again)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("word", ["auto", "proved", "checked", "assumed", measured(5)])
 def test_rows_go_with_the_word_measured(word: str) -> None:
     with pytest.raises(ValueError, match="goes with measured independence"):
-        demanded(word, 5)
+        parse_demand(word, 5)
 
 
 def test_only_a_proof_cannot_be_had_of_everything() -> None:
@@ -99,6 +99,10 @@ def test_only_a_proof_cannot_be_had_of_everything() -> None:
 
 
 def test_without_a_proof_the_demand_counts_and_auto_is_left_to_the_model() -> None:
-    assert unproved("auto") == CHECKED
-    assert unproved("auto", measured(5)) == measured(5)
-    assert [unproved(one, measured(5)) for one in (CHECKED, ASSUMED, measured(9))] == [CHECKED, ASSUMED, measured(9)]
+    assert unproved_independence("auto") == CHECKED
+    assert unproved_independence("auto", measured(5)) == measured(5)
+    assert [unproved_independence(one, measured(5)) for one in (CHECKED, ASSUMED, measured(9))] == [
+        CHECKED,
+        ASSUMED,
+        measured(9),
+    ]

@@ -10,7 +10,7 @@ import torch
 from scripts import script
 from soundsmooth.lab.bench.gpu import Plain, Work
 from soundsmooth.lab.bench.pages import fill, table
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian, GpuSampler, Purpose
 from soundsmooth.noise.sources import SharedNoise
@@ -28,7 +28,7 @@ def test_noise_from_files_is_the_noise_that_was_drawn(
     monkeypatch.setattr(measure.secrets, "token_bytes", lambda _: KEY)
     a_law = Gaussian("0.5")
     model: Any = None
-    sampler = GpuSampler(a_law, Place(DEVICE), threads=1)
+    sampler = GpuSampler(a_law, InputPlacement(DEVICE), threads=1)
     work = Work("none", (1, 4, 4), 2, 20, 10, 10)
     files = measure.NoiseFiles.write(tmp_path, Smoothing(a_law, (Replica(model, sampler),), 10, ""), work)
     assert len(list(tmp_path.iterdir())) == 3

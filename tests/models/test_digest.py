@@ -23,7 +23,8 @@ import soundsmooth as ss
 from soundsmooth.certificate import Certificate
 from soundsmooth.models import described, model_of
 from soundsmooth.models.digest import ModelDigest, callable_digest, module_digest
-from soundsmooth.models.protocol import CLOSED, OPEN, OPEN_ENDS
+from soundsmooth.models.kind import CLOSED, OPEN
+from soundsmooth.models.protocol import OPEN_ENDS
 from soundsmooth.promise import Promise
 from soundsmooth.verify.promised import check_promise, machine_differences, model_checks
 
@@ -175,7 +176,7 @@ def test_the_digest_is_the_same_in_another_process() -> None:
 
 def test_the_recipe_of_a_model_makes_it_again() -> None:
     model = model_of(made(), independence="assumed")
-    again = replace(pickle.loads(model.recipe()), switches={}).build(independence="assumed")
+    again = replace(pickle.loads(model.recipe()), torch_flags={}).build(independence="assumed")
     assert again.identity() == model.identity()
     assert not model.changes()()
 

@@ -15,7 +15,7 @@ from soundsmooth import embedded
 from soundsmooth.models import model_of
 from soundsmooth.models.independence import Report
 from soundsmooth.models.onnx_file import OnnxModel
-from soundsmooth.models.onnx_session import Frozen, freeze, proved_session, runtime_here
+from soundsmooth.models.proved_session import Frozen, freeze, proved_session, runtime_here
 
 
 def exported(name: str, path: Path) -> Path:
@@ -153,9 +153,9 @@ def test_a_less_optimized_graph_runs_if_only_that_is_proved(monkeypatch: pytest.
 
 def test_a_graph_that_cannot_be_written_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk, a graph too large for one message: the model runs as before, and nothing is proved."""
-    from soundsmooth.models import onnx_child
+    from soundsmooth.models import onnx_session
 
-    monkeypatch.setattr(onnx_child.Path, "read_bytes", lambda _: (_ for _ in ()).throw(OSError("no space left")))
+    monkeypatch.setattr(onnx_session.Path, "read_bytes", lambda _: (_ for _ in ()).throw(OSError("no space left")))
     with open(next(iter(embedded.MODELS.values())), "rb") as file:
         found, report = inspected(file.read(), (1, 28, 28))
     assert not report.proved

@@ -23,12 +23,14 @@ import soundsmooth as ss
 from models.test_onnx_file import linear_graph, saved, with_external_weights
 from scanner import Scanner, can_open, can_read_memory, target
 from soundsmooth import embedded
-from soundsmooth.models import isolated, model_of, onnx_child
+from soundsmooth.models import model_of
 from soundsmooth.models.isolated import IsolatedOnnxModel
 from soundsmooth.models.onnx_file import OnnxModel
+from soundsmooth.models.sandbox import process
 from soundsmooth.promise import secret
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what is tried is Linux's")
+PROGRAM = process.PROGRAM
 SCANNER = Path(__file__).parents[1] / "scanner.py"
 MODEL = embedded.MODELS[next(iter(embedded.MODELS))]
 IMAGE = np.zeros((1, 2, 2), np.uint8)
@@ -57,12 +59,13 @@ def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hook:
                     spec.loader.exec_module(module)
                     return module
             """)
-            + f"child = load('onnx_child', {onnx_child.__file__!r})\n"
+            + f"child = load('program', {str(PROGRAM)!r}).server()\n"
+            + "from models.sandbox import confine, frames\n"
             + f"scanner = load('scanner', {str(SCANNER)!r})\n"
             + textwrap.dedent(lines)
             + "\nchild.main(sys.argv[1:])\n"
         )
-        monkeypatch.setattr(isolated, "PROGRAM", program)
+        monkeypatch.setattr(process, "PROGRAM", program)
 
     return put_in
 
@@ -205,13 +208,13 @@ def test_what_a_process_that_was_taken_over_can_reach(
     assert can_read_memory(pid, address)
     assert can_open(str(store))
     attack = ATTACK.format(pid=pid, address=address, store=str(store), ours=__file__, inode=store.stat().st_ino)
-    hook(attack + ("" if landlock else "    child._landlock = lambda *_: False\n"))
+    hook(attack + ("" if landlock else "    confine._landlock = lambda *_: False\n"))
     with open(store, "rb") as held:
         os.set_inheritable(held.fileno(), True)  # and is not inherited for all that
         model = IsolatedOnnxModel(path, threads=1)
-    if landlock and not model._process.confined:
+    if landlock and not model._sandboxed.process.confined:
         pytest.skip("this kernel has no Landlock")
-    assert model._process.confined == landlock
+    assert model._sandboxed.process.confined == landlock
     *reached, variables, files, inherited = model.scores(BATCH)[0].tolist()
     loading, voting = reached[:7], reached[7:]
     assert voting == [0] * 7
@@ -221,7 +224,7 @@ def test_what_a_process_that_was_taken_over_can_reach(
         assert loading[:2] == [1, 1]
         assert loading[2:4] == [0, 0]  # neither our memory nor our environment
         assert loading[6] == 0
-    assert variables <= len(isolated.KEPT) + len(isolated.ADDED)
+    assert variables <= len(process.KEPT) + len(process.ADDED)
     assert not inherited
     assert files == 5  # three that lead nowhere, and two pipes
 
@@ -231,7 +234,7 @@ def bad_answer(kind: str) -> str:
     return f"""
     def answer(self, sizes):
         pipe = self._answers
-        header = lambda *fields: pipe.write(child.HEADER.pack(*fields))
+        header = lambda *fields: pipe.write(frames.HEADER.pack(*fields))
         {kind}
     child.Server._vote = answer
     """
@@ -241,31 +244,31 @@ def bad_answer(kind: str) -> str:
     ("kind", "message"),
     [
         ("pipe.write(b'x' * 200)", "malformed"),
-        ("header(b'sms1', child.SCORES, 0, 2, 1 << 60, 5, 1 << 55, *[0] * 6)", "too large"),
-        ("header(b'sms1', child.SCORES, 0, 2, 60, 5, 4, *[0] * 6)", "malformed"),
-        ("header(b'sms1', child.SCORES, 99, 2, 60, 5, 3, *[0] * 6)", "malformed"),
-        ("header(b'sms1', child.SCORES, 0, 200, 60, 5, 3, *[0] * 6)", "malformed"),
-        ("header(b'sms1', child.SCORES, 0, 2, 48, 4, 3, *[0] * 6)", r"shape \[4, 3\] for a batch of 5"),
-        ("header(b'sms1', child.SCORES, 0, 1, 20, 5, *[0] * 7)", r"shape \[5\] for a batch of 5"),
-        ("header(b'sms1', child.LOADED, 0, 0, 0, *[0] * 8)", "malformed"),
-        ("header(b'sms1', child.ERROR, 0, 0, 1 << 40, *[0] * 8)", "too large"),
-        ("header(b'sms1', child.SCORES, 0, 2, 60, 5, 3, *[0] * 6); os._exit(3)", "ended with status 3"),
+        ("header(b'sms1', frames.SCORES, 0, 2, 1 << 60, 5, 1 << 55, *[0] * 6)", "too large"),
+        ("header(b'sms1', frames.SCORES, 0, 2, 60, 5, 4, *[0] * 6)", "malformed"),
+        ("header(b'sms1', frames.SCORES, 99, 2, 60, 5, 3, *[0] * 6)", "malformed"),
+        ("header(b'sms1', frames.SCORES, 0, 200, 60, 5, 3, *[0] * 6)", "malformed"),
+        ("header(b'sms1', frames.SCORES, 0, 2, 48, 4, 3, *[0] * 6)", r"shape \[4, 3\] for a batch of 5"),
+        ("header(b'sms1', frames.SCORES, 0, 1, 20, 5, *[0] * 7)", r"shape \[5\] for a batch of 5"),
+        ("header(b'sms1', frames.LOADED, 0, 0, 0, *[0] * 8)", "malformed"),
+        ("header(b'sms1', frames.ERROR, 0, 0, 1 << 40, *[0] * 8)", "too large"),
+        ("header(b'sms1', frames.SCORES, 0, 2, 60, 5, 3, *[0] * 6); os._exit(3)", "ended with status 3"),
         ("os._exit(3)", "ended with status 3"),
         ("os.kill(os.getpid(), 9)", "killed by signal 9"),
         ("time.sleep(60)", "no answer within 1 s"),
-        ("header(b'sms1', child.SCORES, 0, 2, 60, 5, 3, *[0] * 6); time.sleep(60)", "no answer within 1 s"),
+        ("header(b'sms1', frames.SCORES, 0, 2, 60, 5, 3, *[0] * 6); time.sleep(60)", "no answer within 1 s"),
     ],
 )
 def test_bad_answers_are_clear_errors(kind: str, message: str, path: Path, hook: Hook) -> None:
     hook(bad_answer(kind))
     model = IsolatedOnnxModel(path)
-    model._process._timeout = 1 if "no answer" in message else 120
+    model._sandboxed.process._timeout = 1 if "no answer" in message else 120
     with pytest.raises(ValueError, match=message) as caught:
         model.vote(BATCH)
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="the model's process was ended"):  # and it is not asked again
         model.vote(BATCH)
-    assert model._process._popen.returncode is not None
+    assert model._sandboxed.process._popen.returncode is not None
 
 
 def test_nan_and_errors_are_judged_here(path: Path, hook: Hook) -> None:
@@ -330,7 +333,7 @@ def test_only_onnx_files_on_the_processor(path: Path) -> None:
 
 def test_it_ends_with_its_model(path: Path) -> None:
     model = IsolatedOnnxModel(path)
-    process = model._process._popen
+    process = model._sandboxed.process._popen
     assert process.poll() is None
     del model
     assert process.poll() is not None
@@ -356,10 +359,11 @@ def test_it_ends_with_us(path: Path, hook: Hook, tmp_path: Path) -> None:
     hook(bad_answer("time.sleep(600)"))
     program = f"""
 import numpy as np
-from soundsmooth.models import isolated
-isolated.PROGRAM = {str(isolated.PROGRAM)!r}
-model = isolated.IsolatedOnnxModel({str(path)!r})
-print(model._process.pid, flush=True)
+from soundsmooth.models.isolated import IsolatedOnnxModel
+from soundsmooth.models.sandbox import process
+process.PROGRAM = {str(process.PROGRAM)!r}
+model = IsolatedOnnxModel({str(path)!r})
+print(model._sandboxed.process.pid, flush=True)
 model.vote(np.zeros((5, 1, 2, 2), np.float32))
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

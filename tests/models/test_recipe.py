@@ -8,8 +8,9 @@ import pytest
 
 import crowds
 from soundsmooth import embedded
-from soundsmooth.models.load import model_of
-from soundsmooth.models.recipe import Graph, ModelRecipe
+from soundsmooth.models.load import model_of, recipe_of
+from soundsmooth.models.model_source import OnnxBytes
+from soundsmooth.models.recipe import ModelRecipe
 
 
 def sent(recipe: ModelRecipe) -> ModelRecipe:
@@ -25,8 +26,8 @@ def network() -> object:
 @pytest.mark.parametrize("untrusted", [False, True])
 def test_a_graph_travels_as_its_bytes(untrusted: bool) -> None:
     path = embedded.model_for(1)
-    recipe = ModelRecipe.of(path, threads=1, untrusted=untrusted)
-    assert isinstance(recipe.source, Graph)
+    recipe = recipe_of(path, threads=1, untrusted=untrusted)
+    assert isinstance(recipe.source, OnnxBytes)
     near = model_of(path, threads=1, untrusted=untrusted)
     assert sent(recipe).build().identity() == near.identity()
 
@@ -39,7 +40,7 @@ def test_a_factorys_weights_travel_with_its_name(tmp_path: Path) -> None:
     save_file(weights, tmp_path / "w.safetensors")
     name = f"{__name__}:network"
     near = model_of(name, weights=tmp_path / "w.safetensors")
-    recipe = sent(ModelRecipe.of(name, weights=tmp_path / "w.safetensors"))
+    recipe = sent(recipe_of(name, weights=tmp_path / "w.safetensors"))
     (tmp_path / "w.safetensors").unlink()
     assert recipe.build().identity() == near.identity()
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from soundsmooth.models.torch_module import Snapshot, TorchModel
+from soundsmooth.models.snapshot import Snapshot
+from soundsmooth.models.torch_module import TorchModel
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from soundsmooth.grid import Grid
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, reference_noise
 
 GPU = torch.cuda.is_available()
@@ -39,7 +39,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch, quick_interpreter: None) -> Non
 
 
 def gpu(a_law: Law = QUARTER, precision: str = "float32", channels_last: bool = False) -> GpuSampler:
-    return GpuSampler(a_law, Place(DEVICE, precision, channels_last), threads=1)
+    return GpuSampler(a_law, InputPlacement(DEVICE, precision, channels_last), threads=1)
 
 
 def image(shape: tuple[int, ...], levels: int = 256) -> np.ndarray:

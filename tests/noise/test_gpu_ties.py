@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket
@@ -25,7 +25,7 @@ FIRST, COPIES = 3, 4
 
 
 def gpu(a_law: Law, channels_last: bool = False) -> GpuSampler:
-    return GpuSampler(a_law, Place(DEVICE, channels_last=channels_last), threads=1)
+    return GpuSampler(a_law, InputPlacement(DEVICE, channels_last=channels_last), threads=1)
 
 
 def by_reference(a_law: Law, first: int, count: int, stream: int = STREAM) -> list[int | None]:

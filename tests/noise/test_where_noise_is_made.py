@@ -9,7 +9,7 @@ import torch
 import soundsmooth as ss
 import soundsmooth.noise
 from issuing import issue
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Purpose, Sampler
 from soundsmooth.noise.gpu import sampler_at
@@ -20,7 +20,7 @@ from soundsmooth.smoothing.classifier import Smoothing
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"
-PLACE = Place(DEVICE)
+PLACE = InputPlacement(DEVICE)
 BITS = Keystream(bytes(range(32)), Purpose.ESTIMATION, 0)
 X = np.arange(48, dtype=np.int16).reshape(3, 4, 4)
 NO_TRITON = "cpu, because Triton is not installed (pip install triton)"
@@ -37,8 +37,8 @@ class OnDevice(TorchModel):
     """A model with a place; on the CPU it behaves as if that were a GPU."""
 
     @property
-    def place(self) -> Place:
-        return Place(str(self._device), self._precision, self._channels_last)
+    def placement(self) -> InputPlacement:
+        return InputPlacement(str(self._device), self._precision, self._channels_last)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_without_a_place_on_the_cpu() -> None:
 def test_on_the_gpu_of_the_model() -> None:
     sampler, words = sampler_at(Gaussian("1/4"), PLACE)
     assert isinstance(sampler, GpuSampler)
-    assert (sampler.place, words) == (PLACE, "gpu")
+    assert (sampler.placement, words) == (PLACE, "gpu")
 
 
 @pytest.mark.usefixtures("no_triton")
@@ -130,7 +130,7 @@ def test_a_precision_that_there_is_not(dtype: object) -> None:
 @pytest.mark.parametrize("precision", ["float64", "float8_e4m3fn", "int16", "bf16"])
 def test_a_place_in_another_precision(precision: str) -> None:
     with pytest.raises(ValueError, match="a batch is made in float32, bfloat16, float16, not in"):
-        Place(DEVICE, precision)
+        InputPlacement(DEVICE, precision)
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:63"])

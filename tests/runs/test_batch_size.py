@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.noise import Gaussian
 from soundsmooth.smoothing.classifier import GPU_BATCH, GPU_ELEMENTS, Replica, Smoothing
 
-GPU = Place("cuda:0")
+GPU = InputPlacement("cuda:0")
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Fits:
     """A model on a GPU on which so many rows fit."""
 
     rows: int
-    place: Place | None = GPU
+    placement: InputPlacement | None = GPU
     asked: int = 0
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:

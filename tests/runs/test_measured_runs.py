@@ -14,7 +14,7 @@ import soundsmooth as ss
 from issuing import issue
 from runs.test_pools import SECRET, FakePool, elsewhere, inputs, small
 from soundsmooth.certificate import Certificate
-from soundsmooth.models.alone import Alone
+from soundsmooth.models.row_voter import RowVoter
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.export import export
 from soundsmooth.runs.pipeline import certify_into, open_store
@@ -125,15 +125,15 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
 
 def test_a_process_that_dies_over_a_row_is_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fresh process dies over the hundredth row; a new one is asked the same, and the result is the same."""
-    begin, count = Alone._begin, [0]
+    begin, count = RowVoter._begin, [0]
 
-    def dies_once(alone: Alone, row: object) -> object:
+    def dies_once(alone: RowVoter, row: object) -> object:
         count[0] += 1
         if count[0] == 100:
             alone._process.kill()
         return begin(alone, row)
 
-    monkeypatch.setattr(Alone, "_begin", dies_once)
+    monkeypatch.setattr(RowVoter, "_begin", dies_once)
     run = here()
     with open_store(tmp_path / "run.db", run) as store:
         issued = list(certify_into(store, run))

@@ -11,7 +11,7 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.certify import ModelChangedError
-from soundsmooth.machine import Place
+from soundsmooth.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian
 from soundsmooth.promise import Inputs, secret
@@ -181,8 +181,8 @@ class Ahead(TorchModel):
     """A model that says it has a place, for which noise is made by the CPU: only the order of the work is a GPU's."""
 
     @property
-    def place(self) -> Place | None:
-        return Place("cpu")
+    def placement(self) -> InputPlacement | None:
+        return InputPlacement("cpu")
 
     def replica(self, number: int) -> "Ahead":
         return Ahead(self._module, "cpu", independence="assumed")

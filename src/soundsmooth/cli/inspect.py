@@ -10,9 +10,10 @@ from rich.markup import escape
 from ..machine import check_memory, cores
 from ..models.independence import Report, exported, prove_torch
 from ..models.independence.report import not_proved
-from ..models.isolated import IsolatedOnnxModel, RuntimeDied
-from ..models.load import from_factory, is_torch_module, named_factory
+from ..models.isolated import IsolatedOnnxModel
+from ..models.model_source import is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
+from ..models.sandbox.process import RuntimeDied
 from .plain import line, shown
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
@@ -54,7 +55,7 @@ def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, tr
 
 def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -> Report:
     """Of the graph that torch exports."""
-    module = from_factory(named_factory(model, weights))
+    module = named_factory(model, weights).make()
     if not is_torch_module(module):
         raise ValueError(f"{model!r} makes no torch.nn.Module; only graphs can be inspected")
     if shape is None:

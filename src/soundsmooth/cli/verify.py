@@ -16,8 +16,9 @@ from .. import embedded
 from ..core.decimals import truncated
 from ..exact import positive, probability
 from ..grid import Grid
+from ..models.kind import CLOSED
 from ..models.onnx_file import read_model
-from ..models.protocol import CLOSED
+from ..models.registry import digest_binds
 from ..plain_files import read_plain
 from ..progress import progress_bar
 from ..promise import Inputs, Promise
@@ -145,7 +146,7 @@ def _show_promise(console: Console, result: Verification) -> None:
 
 def _digest(promise: Promise) -> str:
     """Which digest names a model that is Python code (docs/audit.md)."""
-    if promise.values["model kind"] == "onnx":
+    if digest_binds(promise.values["model kind"]):
         return ""
     return " (second digest)" if "digest" in promise.flags else " (first digest)"
 
@@ -226,7 +227,7 @@ def meaning(result: Verification) -> str:
             f"{_independence(result)}"
         )
     trust = ""
-    if result.promise is not None and result.promise.values["model kind"] != "onnx":
+    if result.promise is not None and not digest_binds(result.promise.values["model kind"]):
         trust = " The model is Python code: assumed honest, and not bound by its digest."
         if result.promise.flags.get("digest") == CLOSED:
             trust = " The model is Python code, assumed honest: its digest covers what it holds, not what it may do."
@@ -241,7 +242,7 @@ def _independence(result: Verification) -> str:
             "with it, which is a test and no proof."
         )
     if result.independence_by:
-        is_graph = result.promise is not None and result.promise.values["model kind"] == "onnx"
+        is_graph = result.promise is not None and digest_binds(result.promise.values["model kind"])
         supposed = "" if is_graph else ", which supposes that the model's code does not work against it"
         return f" The independence of rows stands by re-voting: drawn rows were voted again, each alone{supposed}."
     promised = "unknown" if result.promise is None else result.promise.values["independence"]

@@ -69,7 +69,7 @@ PROVED, CHECKED, ASSUMED = Independence("proved"), Independence("checked"), Inde
 Demand = Independence | Literal["auto"]
 
 
-def demanded(independence: str | Independence, again: SupportsIndex | None = None) -> Demand:
+def parse_demand(independence: str | Independence, again: SupportsIndex | None = None) -> Demand:
     """The demand that a user's words make; `again` is the number of rows to vote again if it is "measured"."""
     if again is not None and independence != "measured":
         raise ValueError("again, the number of rows to vote again, goes with measured independence")
@@ -102,6 +102,6 @@ def check_independence(demand: Demand, what: str) -> None:
         )
 
 
-def unproved(demand: Demand, otherwise: Independence = CHECKED) -> Independence:
+def unproved_independence(demand: Demand, otherwise: Independence = CHECKED) -> Independence:
     """What a promise says of a model for which there is no proof, after this demand; "auto" leaves it to the model."""
     return otherwise if demand == "auto" else demand

@@ -1,4 +1,4 @@
-"""Base classifiers: one small protocol, and adapters for callables, torch modules and ONNX files."""
+"""Base classifiers: a base class, and adapters for callables, torch modules and ONNX files."""
 
 from .load import model_of
 from .protocol import NOBODY, Identity, Model, Votes

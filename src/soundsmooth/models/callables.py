@@ -7,68 +7,65 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..core.independence import Independence, check_independence, demanded, unproved
+from ..core.independence import Independence, check_independence, parse_demand, unproved_independence
 from ..grid import Floats
-from ..machine import Place
 from .digest import callable_digest
-from .protocol import Identity, Votes, votes
-from .recipe import Factory, ModelRecipe
+from .kind import CLOSED, OPEN, ModelKind
+from .model_source import Factory, ModelSource
+from .options import ModelOptions
+from .protocol import Identity, Model, Votes, votes
+from .recipe import ModelRecipe
 
 Scores = Callable[[Floats], npt.ArrayLike]
 
 
-class CallableModel:
+class CallableModel(Model):
     """A function from a float32 batch [B, *shape] to scores [B, classes].
 
     It is assumed to be honest: it runs in this process and could read anything, the key included.
     """
 
-    batch: int | None = None
-    shape: tuple[int, ...] | None = None
-    place: Place | None = None
+    kind = ModelKind("callable", flags={"digest": (CLOSED, OPEN)}, optional=("digest",))
 
     def __init__(
         self, scores: Scores, independence: str | Independence = "auto", made_by: Factory | None = None
     ) -> None:
-        self._scores, self.demand = scores, demanded(independence)
+        self._scores, self.demand = scores, parse_demand(independence)
         check_independence(self.demand, "a Python callable")
         self._digest = callable_digest(scores)
         self._made_by = made_by
-        if unproved(self.demand).measured and made_by is None:
+        if unproved_independence(self.demand).measured and made_by is None:
             recipe: ModelRecipe = pickle.loads(self.recipe())
-            self._scores = recipe.source  # type: ignore[assignment]  # the caller's own object never votes
+            self._scores = recipe.source  # the caller's own object never votes
+
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return callable(source)
+
+    @classmethod
+    def of(cls, source: ModelSource, options: ModelOptions) -> "CallableModel":
+        options.reject(
+            ("device", "dtype", "channels_last", "compile"),
+            "a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair",
+        )
+        return cls(source.model, options.independence, source.made_by)
 
     def identity(self) -> Identity:
-        digest, independence = self._digest, unproved(self.demand)
+        digest, independence = self._digest, unproved_independence(self.demand)
         return Identity(
-            "callable",
+            self.kind.name,
             digest.sha256,
             independence=independence,
             first_digest=digest.first,
             open_ends=digest.open_ends,
         )
 
-    def prepare(self, shape: tuple[int, ...], batch: int) -> None:
-        pass
-
-    def changes(self) -> Callable[[], bool]:
-        return lambda: False  # of a function, only what was there at first can be seen
-
-    def replica(self, number: int) -> "CallableModel":
-        raise ValueError("a Python function may not bear several threads; leave out workers")
-
-    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        return wanted
-
-    def flags(self) -> dict[str, str]:
-        return {}
-
     def recipe(self) -> bytes:
         return self._recipe
 
     @cached_property
     def _recipe(self) -> bytes:
-        return ModelRecipe(self._made_by or self._scores, digest=self._digest.sha256).frozen()
+        return ModelRecipe(CallableModel.of, self._made_by or self._scores, digest=self._digest.sha256).frozen()
 
     def vote(self, values: Floats) -> Votes:
         scores = self._scores(values)

@@ -8,8 +8,6 @@ What cannot be described is an *open end*: a sentence that says what may change 
 """
 
 import builtins
-import dataclasses
-import dis
 import enum
 import functools
 import hashlib
@@ -18,7 +16,7 @@ import json
 import re
 import sys
 import types
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -27,27 +25,23 @@ from typing import Any
 
 import numpy as np
 
+from .bytecode import byte_code, imports_in, libraries_in, names_in
 from .first_digest import full_name
-from .source import nested, source_of
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: Packages whose versions are recorded beside a certificate. They are named and not described.
-RECORDED = _words("functorch numpy soundsmooth torch torchgen typing_extensions") | sys.stdlib_module_names
-#: Code that names one of these can read what no digest sees: files, the clock, other processes, the interpreter itself.
-OUTSIDE = _words(
-    "ctypes datetime gc glob http importlib inspect io mmap multiprocessing os pathlib pickle platform random secrets "
-    "shelve shutil socket sqlite3 subprocess sys tempfile threading time urllib uuid weakref _io _random _thread nt "
-    "posix runpy numpy.random torch.hub torch.utils.cpp_extension"
+from .object_state import SLOTS, attributes_of, basis_of, defaults_of, state_of
+from .ownership import (
+    COMPILED,
+    OUTSIDE,
+    OUTSIDE_NAMES,
+    RECORDED,
+    held_by,
+    holds_code,
+    is_strange,
+    owner_of,
+    unbound,
+    word_set,
 )
-OUTSIDE_NAMES = {
-    "builtins": frozenset({"__import__", "compile", "eval", "exec", "globals", "id", "input", "open"}),
-    "numpy": frozenset({"fromfile", "genfromtxt", "load", "loadtxt", "memmap"}),
-    "torch": frozenset({"from_file", "load"}),
-}
+from .source_lines import source_of
+
 #: Operators that torch brings with it; others are compiled by somebody else.
 OPERATORS = frozenset({"aten", "higher_order", "mkl", "mkldnn", "onednn", "prim", "prims", "quantized"})
 #: Where a tensor lies is not the same on every machine.
@@ -68,24 +62,15 @@ _REPRESENTED = (complex, range, slice, type(...), type(NotImplemented), Fraction
 _WRITTEN_BY_TORCH = ("dtype", "memory_format", "layout", "qscheme")
 _WITHOUT_INFLUENCE = ("typing", "logging", "types", "warnings", "_abc", "abc")
 #: What Python itself puts into a class.
-_OF_EVERY_CLASS = _words(
+_OF_EVERY_CLASS = word_set(
     "__abstractmethods__ __annotations__ __annotate__ __annotate_func__ __annotations_cache__ __dict__ __doc__ "
     "__firstlineno__ __module__ __orig_bases__ __parameters__ __qualname__ __slots__ __static_attributes__ "
     "__slotnames__ __type_params__ __weakref__ __match_args__ __dataclass_params__ _abc_impl"
 )
-_GENERATED = _words(
+_GENERATED = word_set(
     "__init__ __repr__ __eq__ __lt__ __le__ __gt__ __ge__ __hash__ __setattr__ __delattr__ __replace__ __new__ _make "
     "_replace _asdict __getnewargs__ __getstate__ __setstate__"
 )
-_COMPILED = (
-    types.BuiltinFunctionType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.MethodWrapperType,
-)
-_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(namedtuple("_", "x"))["x"]))
-_HEAP = 1 << 9
 
 
 class Described:
@@ -159,11 +144,15 @@ class Described:
             return [kind.__name__, value.hex()]
         if isinstance(value, functools.partial):
             return ["partial", *(self.value(part, where) for part in (value.func, value.args, value.keywords))]
+        return self._of_library(value, kind, where)
+
+    def _of_library(self, value: Any, kind: type, where: str) -> Any:
+        """Numbers, arrays and tensors; any other object by what it holds."""
         if kind in _REPRESENTED or isinstance(value, np.dtype):
             return [kind.__name__, repr(value)]
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value, where)
-        if _owner(value) == "torch":
+        if owner_of(value) == "torch":
             return self._of_torch(value, kind, where)
         return self._instance(value, kind, where)
 
@@ -216,11 +205,11 @@ class Described:
             return ["member", self.value(kind, where), value.name]
         if isinstance(value, re.Pattern):
             return ["pattern", self.value(value.pattern, where), value.flags]
-        if isinstance(value, _COMPILED):
+        if isinstance(value, COMPILED):
             return self._compiled(value, where)
         if kind.__module__.partition(".")[0] in _WITHOUT_INFLUENCE and not isinstance(value, types.SimpleNamespace):
             return ["of", full_name(kind)]
-        basis = _basis(kind)
+        basis = basis_of(kind)
         held: list[Any] = []
         if basis in _CONTAINERS:
             held = [self.value(each, where) for each in _CONTAINERS[basis](value)]
@@ -231,13 +220,13 @@ class Described:
             held = [basis.__repr__(value)]
         elif basis is np.ufunc:
             return ["of", "numpy", value.__name__]
-        elif basis not in (object, types.SimpleNamespace) or _owner(value) in OUTSIDE:
+        elif basis not in (object, types.SimpleNamespace) or owner_of(value) in OUTSIDE:
             return self.open(f"{where} is a {full_name(kind)}, whose state cannot be read")
         return ["object", self._reference(kind, where), held, self._attributes(state_of(value), kind.__qualname__)]
 
     def _compiled(self, value: Any, where: str) -> Any:
         """A function without source: named, if it belongs to recorded software."""
-        bound, owner = getattr(value, "__self__", None), _owner(value)
+        bound, owner = getattr(value, "__self__", None), owner_of(value)
         if owner in OUTSIDE or value.__name__ in OUTSIDE_NAMES.get(owner, ()):
             return self.open(f"{where} is {value.__name__} of {owner}, which can read what lies outside")
         if owner not in RECORDED:
@@ -253,7 +242,7 @@ class Described:
 
     def _reference(self, code: Any, where: str) -> Any:
         """A function or class by a number, under which it is described; by its name, if it is recorded software."""
-        owner = _owner(code)
+        owner = owner_of(code)
         if owner in OUTSIDE and owner not in self._own:
             return self.open(f"{where} is {code.__qualname__} of {owner}, which can read what lies outside")
         if not self._following and owner not in RECORDED:
@@ -278,7 +267,7 @@ class Described:
     def _wrapped(self, code: Any, where: str) -> list[Any]:
         """Of a recorded function, such as a decorator makes, what it holds that is not recorded."""
         cells = getattr(code, "__closure__", None) or ()
-        return [self.value(held, where) for held in map(_held, cells) if _holds_code(held)]
+        return [self.value(held, where) for held in map(held_by, cells) if holds_code(held)]
 
     def _class(self, kind: type) -> Any:
         """Name, bases, metaclass, and all that the class holds."""
@@ -287,7 +276,7 @@ class Described:
             [name, self._member(member, f"{kind.__qualname__}.{name}")]
             for name, member in sorted(vars(kind).items())
             if name not in _OF_EVERY_CLASS
-            and not isinstance(member, _SLOTS)
+            and not isinstance(member, SLOTS)
             and not (generated and name in _GENERATED and _is_generated(member))
             and not (isinstance(kind, enum.EnumMeta) and name.startswith("_") and not callable(member))
         ]
@@ -301,7 +290,7 @@ class Described:
         if isinstance(member, functools.cached_property):
             return ["cached_property", self.value(member.func, where)]
         if where.endswith(".__dataclass_fields__"):
-            return [[each.name, self.value(_defaults(each), f"{where}.{each.name}")] for each in member.values()]
+            return [[each.name, self.value(defaults_of(each), f"{where}.{each.name}")] for each in member.values()]
         if isinstance(member, enum.Enum) and member.name == where.rpartition(".")[2]:
             return ["member", self.value(member.value, where)]
         return self.value(member, where)
@@ -313,19 +302,19 @@ class Described:
         words: list[Any] = ["function"]
         if source is None:
             self.open(f"the source of {name} cannot be found, or is not what runs")
-            words.append(_byte_code(code))
+            words.append(byte_code(code))
         else:
             words += source
-        closure = zip(code.co_freevars, map(_held, function.__closure__ or ()), strict=True)
+        closure = zip(code.co_freevars, map(held_by, function.__closure__ or ()), strict=True)
         words += [self.value(part, name) for part in (function.__defaults__, function.__kwdefaults__)]
         words.append([[cell, self.value(held, f"{cell}, which {name} reads,")] for cell, held in closure])
         words.append(self._attributes({k: v for k, v in vars(function).items() if k != "__wrapped__"}, name))
-        names = _names(code)
-        for library in _libraries(code, globals_) - OPERATORS if "ops" in names else ():
+        names = names_in(code)
+        for library in libraries_in(code, globals_) - OPERATORS if "ops" in names else ():
             self.open(f"{name} calls operators of torch.ops.{library}, which torch does not bring with it")
         words.append([[each, self._global(each, globals_, names, name)] for each in sorted(names & globals_.keys())])
         words.append([self._builtin(each, name) for each in sorted(names - globals_.keys())])
-        words.append([self._imported(each, globals_, code) for each in _imports(code)])
+        words.append([self._imported(each, globals_, code) for each in imports_in(code)])
         return words
 
     def _global(self, name: str, globals_: dict[str, Any], names: frozenset[str], of: str) -> Any:
@@ -338,7 +327,7 @@ class Described:
         found = vars(builtins).get(name)
         if name in OUTSIDE_NAMES["builtins"]:
             return self.open(f"{of} names {name}, which can read what lies outside")
-        return self.value(found, name) if isinstance(found, FunctionType) and _owner(found) not in RECORDED else None
+        return self.value(found, name) if isinstance(found, FunctionType) and owner_of(found) not in RECORDED else None
 
     def _imported(self, imported: tuple[str, int, tuple[str, ...]], globals_: dict[str, Any], code: CodeType) -> Any:
         """A module that a function imports when it is called. The words are the same before and after that."""
@@ -351,10 +340,10 @@ class Described:
                 found = importlib.import_module(full)
             except Exception:  # it is their code: anything can happen
                 return self.open(f"{where} cannot be imported")
-            return self._package(found, _names(code), where)
+            return self._package(found, names_in(code), where)
         if full in sys.modules:
-            return self._package(sys.modules[full], _names(code), where)
-        return self._not_described(full, _names(code), where) or [full]
+            return self._package(sys.modules[full], names_in(code), where)
+        return self._not_described(full, names_in(code), where) or [full]
 
     def _package(self, module: ModuleType, names: frozenset[str], where: str, seen: tuple[str, ...] = ()) -> Any:
         """A module by its name, and what is read of it: of recorded software, only what others put there."""
@@ -369,7 +358,7 @@ class Described:
         seen = (*seen, *(f"{full}.{name}" for name in read))
         found = [(name, vars(module)[name]) for name in read if vars(module)[name] is not module]
         if owner not in self._own:
-            found = [(name, value) for name, value in found if _strange(value) or isinstance(value, ModuleType)]
+            found = [(name, value) for name, value in found if is_strange(value) or isinstance(value, ModuleType)]
         words = [[name, self._read(value, names, f"{full}.{name}", seen)] for name, value in found]
         return [full, *(each for each in words if owner in self._own or len(each[1]) > 1)]
 
@@ -387,145 +376,11 @@ class Described:
         return self._package(value, names, where, seen) if isinstance(value, ModuleType) else self.value(value, where)
 
 
-def _owner(value: Any) -> str:
-    """The package that something belongs to: a function to that of its globals, whatever it is called."""
-    if isinstance(value, FunctionType):
-        name = value.__globals__.get("__name__")
-    elif isinstance(value, type):
-        name = value.__module__
-    elif isinstance(value, _COMPILED):
-        bound = getattr(value, "__self__", None)
-        kind = getattr(value, "__objclass__", None) or (bound if isinstance(bound, type) else type(bound))
-        name = getattr(value, "__module__", None) or kind.__module__
-    else:
-        name = type(value).__module__
-    return str(name).replace("__mp_main__", "__main__").partition(".")[0]
-
-
-def _strange(value: Any) -> bool:
-    """Whether a function or class, found in recorded software, is not of recorded software."""
-    return isinstance(value, FunctionType | type) and _owner(value) not in RECORDED
-
-
-def strangers(namespace: dict[str, Any]) -> dict[str, FunctionType]:
-    """The functions in a class or module of recorded software that somebody else has put there."""
-    wrappers = (staticmethod, classmethod, property)
-    functions = [(name, each) for name, each in namespace.items() if isinstance(each, (FunctionType, *wrappers))]
-    found = ((name, _unbound(each)) for name, each in functions)
-    return {name: each for name, each in found if isinstance(each, FunctionType) and _strange(each)}
-
-
-def _unbound(member: Any) -> Any:
-    if isinstance(member, staticmethod | classmethod):
-        return member.__func__
-    return member.fget if isinstance(member, property) else member
-
-
-def _held(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return "empty"
-
-
-def _holds_code(held: Any) -> bool:
-    if isinstance(held, FunctionType | type):
-        return _owner(held) not in RECORDED or bool(getattr(held, "__closure__", None))
-    return callable(held) and _owner(held) not in RECORDED
-
-
-def attributes_of(tensor: Any) -> dict[str, Any]:
-    """What somebody has set on a tensor. (torch itself marks buffers.)"""
-    return {name: value for name, value in vars(tensor).items() if name not in ("_is_buffer", "persistent")}
-
-
-def state_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object, in its dictionary or in slots."""
-    held: dict[str, Any] = getattr(value, "__dict__", {})
-    kind: Any = type(value)
-    slots = _slots(kind)
-    return {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **held} if slots else held
-
-
-@functools.lru_cache(1024)
-def _slots(kind: type) -> tuple[str, ...]:
-    """Names of attributes that are kept in slots."""
-    return tuple(name for base in kind.__mro__ for name in _members(base) if name in _declared(base))
-
-
-def _members(base: type) -> list[str]:
-    return [name for name, each in vars(base).items() if isinstance(each, _SLOTS[0])]
-
-
-def _declared(base: type) -> set[str]:
-    """Names that a class statement has put into slots; of private ones, the longer name."""
-    slots = vars(base).get("__slots__", ())
-    names = {slots} if isinstance(slots, str) else set(slots)
-    return names | {f"_{base.__name__.lstrip('_')}{name}" for name in names}
-
-
-def _basis(kind: type) -> type:
-    """The class, written in C, whose memory an object has: `object`, if all its state is in attributes."""
-    for base in kind.__mro__:
-        new = vars(base).get("__new__")
-        in_c = isinstance(new, types.BuiltinFunctionType) and new.__self__ is base
-        if not base.__flags__ & _HEAP or in_c or not _declared(base).issuperset(_members(base)):
-            return base
-    return object
-
-
-def _defaults(field: Any) -> list[Any]:
-    return [None if each is dataclasses.MISSING else [each] for each in (field.default, field.default_factory)]
-
-
 def _is_generated(member: Any) -> bool:
-    function = _unbound(member)
+    function = unbound(member)
     return isinstance(function, FunctionType) and (
-        function.__code__.co_filename == "<string>" or _owner(function) in ("collections", "dataclasses", "reprlib")
+        function.__code__.co_filename == "<string>" or owner_of(function) in ("collections", "dataclasses", "reprlib")
     )
-
-
-def _byte_code(code: CodeType) -> list[Any]:
-    """What runs, as this version of Python has it."""
-    constants = [_byte_code(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
-    names = [*code.co_names, "", *code.co_varnames, "", *code.co_freevars, "", *code.co_cellvars]
-    return [code.co_name, code.co_flags, code.co_argcount, code.co_code.hex(), names, constants]
-
-
-def _constant(value: Any) -> str:
-    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
-
-
-def _names(code: CodeType) -> frozenset[str]:
-    """The globals and attributes that a function names."""
-    return frozenset(name for each in nested(code) for name in each.co_names)
-
-
-def _libraries(code: CodeType, globals_: dict[str, Any]) -> set[str]:
-    """What a function reads of `torch.ops`: libraries of operators."""
-    torch = sys.modules.get("torch")
-    found = set()
-    for each in nested(code):
-        steps = [step for step in dis.get_instructions(each) if step.opname not in ("EXTENDED_ARG", "PUSH_NULL")]
-        for one, two, three in zip(steps, steps[1:], steps[2:], strict=False):
-            base = globals_.get(one.argval) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME") else None
-            if torch is not None and base is torch and two.argval == "ops":
-                found.add(str(three.argval))
-            elif torch is not None and base is torch.ops:
-                found.add(str(two.argval))
-    return found
-
-
-def _imports(code: CodeType) -> list[tuple[str, int, tuple[str, ...]]]:
-    """What a function imports when it is called: modules, their levels, and names in them."""
-    found = set()
-    for each in nested(code):
-        if dis.opmap["IMPORT_NAME"] in each.co_code[::2]:
-            steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
-            for level, names, step in zip(steps, steps[1:], steps[2:], strict=False):
-                if step.opname == "IMPORT_NAME":
-                    found.add((step.argval, level.argval, names.argval or ()))
-    return sorted(found)
 
 
 def _sha256(content: Any) -> str:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import first_digest
-from .described import Described, attributes_of, state_of, strangers
+from .described import Described
+from .object_state import attributes_of, state_of
+from .ownership import strangers
 
 if TYPE_CHECKING:
     import torch
@@ -136,6 +138,10 @@ class _Modules(Described):
             yield self.value(kind, kind.__qualname__)
         if graph:
             yield self._generated(kind)
+        yield from self._held(part, own, graph)
+
+    def _held(self, part: "torch.nn.Module", own: bool, graph: bool) -> Iterator[Any]:
+        """Attributes that the first digest does not have."""
         held = state_of(part)
         for name in sorted([name for name in held if name not in self._usual]):
             value = held[name]
@@ -146,7 +152,7 @@ class _Modules(Described):
             if graph and (name[0] == "_" or name in ("meta", "shape_env")) and not _is_content(value):
                 continue
             if name not in OF_RECURRENT_LAYERS:
-                yield [name, self.value(value, f"{kind.__qualname__}.{name}")]
+                yield [name, self.value(value, f"{type(part).__qualname__}.{name}")]
 
     def _generated(self, kind: type) -> Any:
         """A graph's program is in the first digest; here is what it calls, or what took its place."""

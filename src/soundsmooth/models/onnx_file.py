@@ -7,7 +7,7 @@ was hashed is what runs, because the sessions are made from the very bytes that 
 import hashlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
+from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..grid import Floats
-from ..machine import Place, check_memory, cores
+from ..machine import check_batch_memory, cores
 from ..plain_files import read_plain
 from .independence import Report
 from .independence.onnx_graph import draws_at_random
-from .onnx_child import run
+from .kind import ModelKind
+from .model_source import ModelSource, OnnxBytes, is_path
 from .onnx_schema import malformed, suspicious
-from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
-from .protocol import Identity, Votes, votes
-from .recipe import Graph, ModelRecipe
+from .onnx_session import LEVELS, PROVIDERS, run
+from .options import ModelOptions
+from .protocol import Identity, Model, Votes, votes
+from .proved_session import Frozen, Runtime, freeze, proved_session, runtime_here
+from .recipe import ModelRecipe
+from .sandbox.client import try_out
 
 if TYPE_CHECKING:
     import onnx
@@ -34,42 +38,79 @@ if TYPE_CHECKING:
 MOST_BYTES = (1 << 31) - 1
 
 
-class OnnxModel:
+def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
+    return {"untrusted": True} if flags.get("isolated") == "yes" else {}
+
+
+class OnnxModel(Model):
     """A graph with one float input [batch, …] and scores [batch, classes] as its first output.
 
     `report` says whether rows are proved to be independent, for the very graph that runs, at the batch size that it was
     prepared for.
     """
 
-    place: Place | None = None
+    kind = ModelKind(
+        "onnx",
+        flags={
+            "isolated": ("yes",),
+            "optimization": LEVELS,
+            "provider": tuple(PROVIDERS.values()),
+            "threads": None,
+        },
+        optional=("isolated",),
+        binding=True,
+        devices=tuple(PROVIDERS),
+        software=("onnx", "onnxruntime"),
+        elsewhere=("onnxruntime",),
+        options=_promised_options,
+    )
     report: Report | None = None
 
     def __init__(
         self,
-        path: str | Path | Graph,
+        path: str | Path | OnnxBytes,
         device: str | None = None,
         threads: int | None = None,
         independence: str | Independence = "auto",
     ) -> None:
-        self.demand = demanded(independence)
+        self.demand = parse_demand(independence)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
+        self._graph = path if isinstance(path, OnnxBytes) else OnnxBytes(*read_model(Path(path)))
         self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        if unproved(self.demand).measured and not self._may_be_measured:
+        if unproved_independence(self.demand).measured and not self._may_be_measured:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self._start()
         self._made = self._best = freeze(self._graph.content, self._runtime)
         self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
 
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return isinstance(source, OnnxBytes) or (is_path(source) and Path(source).suffix.lower() == ".onnx")
+
+    @classmethod
+    def of(cls, source: ModelSource, options: ModelOptions) -> "OnnxModel":
+        cls._reject(options)
+        return cls(source.model, options.device, options.threads, options.independence)
+
+    @staticmethod
+    def _reject(options: ModelOptions) -> None:
+        options.reject(
+            ("weights", "channels_last", "dtype", "compile"),
+            "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
+        )
+
+    @classmethod
+    def sendable(cls, source: Any, options: dict[str, Any]) -> OnnxBytes:
+        options.setdefault("threads", cores())
+        return source if isinstance(source, OnnxBytes) else OnnxBytes(*read_model(Path(source)))
+
     def _start(self) -> None:
         """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""
         if suspicious(onnx_model(self._graph.content)):
-            from .isolated import try_out  # which knows this module
-
-            try_out(self._graph, (self.batch or 1, *(self.shape or ())))
+            try_out(self._graph.content, self._input, self._output, (self.batch or 1, *(self.shape or ())))
 
     @property
     def _runtime(self) -> Runtime:
@@ -89,9 +130,9 @@ class OnnxModel:
 
     def identity(self) -> Identity:
         proved = self.report is not None and self.report.proved
-        independence = PROVED if proved else unproved(self.demand, self._without_proof)
+        independence = PROVED if proved else unproved_independence(self.demand, self._without_proof)
         flags = self.flags()
-        return Identity("onnx", self._graph.digest, device=self._device, flags=flags, independence=independence)
+        return Identity(self.kind.name, self._graph.digest, device=self._device, flags=flags, independence=independence)
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         """Prove, if it is asked for, that rows are independent in batches of this size; the session of the proof votes
@@ -106,26 +147,18 @@ class OnnxModel:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
     def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
-        """A ValueError if there is no memory for such a batch: its size and shape may be somebody's word."""
-        what = f"a batch of {batch} inputs of shape {list(shape)}"
-        check_memory(batch * 4 * math.prod(shape), what, "are inputs of the model so large?")
+        check_batch_memory(batch, shape)
         return proved_session(self._graph.content, self._runtime, self._best, shape, batch)
-
-    def changes(self) -> Callable[[], bool]:
-        return lambda: False  # the session was made from the bytes of the digest, and nothing can reach it
 
     def replica(self, number: int) -> "OnnxModel":
         return self  # a session may run in several threads at once
-
-    def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        return wanted
 
     def flags(self) -> dict[str, str]:
         provider = self._made.session.get_providers()[0]
         return {"optimization": self._made.level, "provider": provider, "threads": str(self._threads)}
 
     def recipe(self) -> bytes:
-        return ModelRecipe(self._graph, digest=self._graph.digest).frozen()
+        return ModelRecipe(OnnxModel.of, self._graph, digest=self._graph.digest).frozen()
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))

@@ -1,102 +1,94 @@
-"""onnxruntime sessions whose graph is known: what was inspected is what runs.
+"""onnxruntime sessions: make one, freeze one, run one.
 
-onnxruntime rewrites a graph before it runs it, so a proof about the file would be a proof about another graph. Here the
-optimizer works once and writes down what it made of the graph; a second session runs exactly those bytes with
-rewriting turned off, and writes down the graph that it runs. This last graph is the one that is inspected.
+The process of an untrusted model runs this file too. So it imports Python's library and onnxruntime, and nothing of
+this package but `errors`, which does the same.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy.typing as npt
-
-from .independence import Report, prove_onnx
-from .independence.onnx_graph import OnnxGraph, hopeless
-from .independence.onnx_seen import Probe
-from .independence.report import not_proved
-from .independence.values import Unproved
-from .onnx_child import NotFrozenError, frozen_session, run, run_all, session
-from .protocol import first_line
+from .errors import first_line
 
 #: How far the optimizer may go, best first.
 LEVELS = ("all", "extended", "basic")
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 
 
-class Frozen(NamedTuple):
-    """A session, how far its graph was optimized, and the graph that it runs; or why that is not known."""
-
-    session: Any
-    level: str
-    graph: bytes | None
-    why_not: str = ""
+class NotFrozenError(Exception):
+    """The runtime cannot read again what its optimizer wrote."""
 
 
-@dataclass(frozen=True)
-class Runtime:
-    """Makes sessions for one graph, here or in another process."""
+def session(graph: bytes, device: str, number: str, threads: int, level: str, written: Path | None = None) -> Any:
+    """A session, which may write the graph that it runs to a file."""
+    import onnxruntime
 
-    plain: Callable[[str], Any]
-    """A session with this level of optimization."""
-    frozen: Callable[[str], tuple[Any, bytes]]
-    """A session for what the optimizer made of the graph, and the graph that it runs; or a NotFrozenError."""
-    vote: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any]]
-    """A session's first output for a batch."""
-    probe: Probe
-    """Another graph, run as it is, where and how sessions run."""
-
-
-def runtime_here(graph: bytes, device: str, number: str, threads: int, name: str, output: str) -> Runtime:
-    """Sessions in this process; `name` and `output` are the graph's ends."""
-
-    def probe(model: bytes, outputs: Any) -> Callable[[npt.NDArray[Any]], Any]:
-        watched = session(model, device, number, threads, "none")
-        return lambda batch: run_all(watched, outputs, name, batch)
-
-    return Runtime(
-        lambda level: session(graph, device, number, threads, level),
-        lambda level: frozen_session(graph, device, number, threads, level),
-        lambda made, batch: run(made, output, name, batch),
-        probe,
-    )
-
-
-def freeze(graph: bytes, runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
-    """A session for what the optimizer makes of a graph, if its graph can be known and could be proved."""
-    why_not = hopeless(graph)
-    if why_not is None:
-        try:
-            session, running = runtime.frozen(level)
-            return Frozen(session, level, running)
-        except NotFrozenError as error:
-            why_not = first_line(error)
-    return Frozen(runtime.plain(level), level, None, why_not)
-
-
-def proved_session(
-    graph: bytes, runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int
-) -> tuple[Frozen, Report]:
-    """The fully optimized session and what is proved of it; a less optimized one if only that can be proved."""
-    report = _report(runtime, best, shape, batch)
-    if not report.proved and _may_be_proved(graph):
-        for level in LEVELS[1:]:
-            lower = freeze(graph, runtime, level)
-            found = _report(runtime, lower, shape, batch)
-            if found.proved:
-                return lower, found
-    return best, report
-
-
-def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> Report:
-    if made.graph is None:
-        return not_proved(made.why_not, batch)
-    return prove_onnx(made.graph, runtime.probe, lambda values: runtime.vote(made.session, values), shape, batch)
-
-
-def _may_be_proved(graph: bytes) -> bool:
-    """Whether there is a rule for everything that the file itself holds."""
+    onnxruntime.set_default_logger_severity(4)
+    known = onnxruntime.GraphOptimizationLevel
+    levels = {
+        "all": known.ORT_ENABLE_ALL,
+        "extended": known.ORT_ENABLE_EXTENDED,
+        "basic": known.ORT_ENABLE_BASIC,
+        "none": known.ORT_DISABLE_ALL,
+    }
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = levels[level]
+    if written is not None:
+        options.optimized_model_filepath = str(written)
+    wanted = PROVIDERS.get(device)
+    if wanted not in onnxruntime.get_available_providers():
+        there = ", ".join(onnxruntime.get_available_providers())
+        raise ValueError(
+            f"this onnxruntime cannot run on {device!r}, it has {there}; for cuda: pip install onnxruntime-gpu"
+        )
     try:
-        OnnxGraph(graph)
-    except Unproved:
-        return False
-    return True
+        return onnxruntime.InferenceSession(
+            graph, options, providers=[(wanted, {"device_id": number} if number else {})]
+        )
+    except Exception as error:  # onnxruntime's exceptions share no public base class
+        raise ValueError(f"onnxruntime cannot load the model: {first_line(error)}") from error
+
+
+def frozen_session(
+    graph: bytes, device: str, number: str, threads: int, level: str, folder: str | None = None
+) -> tuple[Any, bytes]:
+    """A session for what the optimizer makes of a graph, with rewriting turned off, and the graph that it runs."""
+    with TemporaryDirectory(prefix="soundsmooth-", dir=folder) as inside:
+        _check_room(Path(inside), len(graph))
+        optimized, running = Path(inside, "optimized.onnx"), Path(inside, "running.onnx")
+        try:
+            session(graph, device, number, threads, level, optimized)
+            frozen = session(optimized.read_bytes(), device, number, threads, "none", running)
+            return frozen, running.read_bytes()
+        except (OSError, ValueError) as error:
+            raise NotFrozenError(
+                f"the optimized graph could not be written or read again: {first_line(error)}"
+            ) from None
+
+
+def run(model: Any, output: str, name: str, values: Any) -> Any:
+    """One output of a session, for one input."""
+    (scores,) = run_all(model, [output], name, values)
+    return scores
+
+
+def run_all(model: Any, outputs: Sequence[str], name: str, values: Any) -> Sequence[Any]:
+    """Several outputs of a session, for one input."""
+    try:
+        return model.run(list(outputs), {name: values})  # type: ignore[no-any-return]
+    except Exception as error:  # onnxruntime's exceptions share no public base class
+        raise ValueError(f"onnxruntime could not run the model: {first_line(error)}") from error
+
+
+def _check_room(folder: Path, size: int) -> None:
+    """What is proved must not depend on how full a disk is: a ValueError instead."""
+    try:
+        Path(folder, "room").write_bytes(bytes(size))
+    except OSError as error:
+        raise ValueError(
+            f"there is no room for a copy of the model in {str(folder.parent)!r} ({error.strerror}), which is needed "
+            "to see the graph that runs: make room, or set TMPDIR to another folder"
+        ) from None

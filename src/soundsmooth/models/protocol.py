@@ -1,21 +1,21 @@
 """What the rest of the program knows of a model: a batch of floats goes in, one vote per row comes out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.independence import ASSUMED, Demand, Independence
-from ..machine import Place
+from ..machine import InputPlacement
+from .kind import CLOSED, OPEN, ModelKind
+from .model_source import ModelSource
+from .options import ModelOptions
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
-KINDS = ("onnx", "torch", "callable")
-#: What a promise's flag `digest` says of Python code: that nothing is known to escape its digest, or that something is.
-#: Without the flag the digest is the first one.
-CLOSED, OPEN = "2", "2-open"
 #: The name, among what is recorded beside a certificate, of that which escapes.
 OPEN_ENDS = "not in the digest"
 MOST_ENDS = 4
@@ -66,45 +66,79 @@ class Identity:
         return {OPEN_ENDS: open_ends_text(self.open_ends)} if self.open_ends else {}
 
 
-class Model(Protocol):
-    """A base classifier F. It must be one fixed function of each row, or draw fresh randomness per row."""
+class Model(ABC):
+    """A base classifier F. It must be one fixed function of each row, or draw fresh randomness per row.
 
-    batch: int | None
+    An adapter says which sources it accepts and how it makes a model of one, what the model is, and how it votes. The
+    rest has defaults, for a model that is made once, on the CPU, and never changes.
+    """
+
+    kind: ClassVar[ModelKind]
+    """What is known of all such models."""
+    batch: int | None = None
     """The only batch size that the model can run, if it is fixed."""
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...] | None = None
     """The input shape it declares, batch axis left out, if it declares one."""
-    demand: Demand
+    demand: Demand = "auto"
     """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
 
-    @property
-    def place(self) -> Place | None:
-        """Where it reads its batches; None for float32 in NumPy."""
+    @classmethod
+    @abstractmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        """Whether it makes models of such a source. Nothing is imported for the answer."""
 
+    @classmethod
+    @abstractmethod
+    def of(cls, source: ModelSource, options: ModelOptions) -> "Model":
+        """The model; a ValueError for options that mean nothing to it."""
+
+    @classmethod
+    def sendable(cls, source: Any, options: dict[str, Any]) -> object:
+        """The source in a form that can be sent to another machine; `options` get what only this one knows."""
+        return source
+
+    @property
+    def placement(self) -> InputPlacement | None:
+        """Where it reads its batches; None for float32 in NumPy."""
+        return None
+
+    @abstractmethod
     def identity(self) -> Identity:
         """What the model is now; changes when the model does."""
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         """Get ready for batches of inputs of this shape, before the identity is promised: prove what can be proved."""
+        return
 
     def changes(self) -> Callable[[], bool]:
         """Look, after every input, whether `identity` has changed since the beginning; the answer may come later."""
+        return _never
 
     def replica(self, number: int) -> "Model":
         """The same model for another thread, on another GPU if it lives on one; a ValueError if that cannot be."""
+        raise ValueError("a Python function may not bear several threads; leave out workers")
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """The largest batch that fits into memory, at most `wanted`."""
+        return wanted
 
     def flags(self) -> Mapping[str, str]:
         """What else decides which kernels run; cheap, and asserted with every batch."""
+        return {}
 
     def recipe(self) -> bytes:
         """How a fresh process makes the same model: a `ModelRecipe`, frozen before the model's first vote, and the same
         bytes ever after. A ValueError if there is no way.
         """
+        raise ValueError(f"a {self.kind.name} model cannot be made again in another process")
 
+    @abstractmethod
     def vote(self, values: Any) -> Votes:
         """One vote per row of a batch that belongs to the model: it may write into it and keep it."""
+
+
+def _never() -> bool:
+    return False
 
 
 def open_ends_text(open_ends: Sequence[str]) -> str:
@@ -113,10 +147,8 @@ def open_ends_text(open_ends: Sequence[str]) -> str:
     return "; ".join([*open_ends[:MOST_ENDS], *([f"and {more} more"] if more > 0 else [])])
 
 
-def tolerated(precision: str, count: int) -> float:
-    """So many of `count` votes may differ where the same is voted again: rounding breaks near ties, in lower precision
-    more of them.
-    """
+def vote_tolerance(precision: str, count: int) -> float:
+    """How many of `count` repeated votes may differ: rounding breaks near ties, in lower precision more of them."""
     return max(1, (0.005 if precision == "float32" else 0.02) * count)
 
 
@@ -141,13 +173,3 @@ def check_scores(shape: tuple[int, ...], numeric: bool, rows: int) -> None:
         )
     if not numeric:
         raise ValueError("the model's output must be real numbers (scores), one per class")
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, for errors of one line."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def named(error: BaseException) -> str:
-    """The kind of an error and the first line of its text: what somebody else's code raised."""
-    return f"{type(error).__name__}: {first_line(error)}"

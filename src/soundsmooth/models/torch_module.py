@@ -2,44 +2,60 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..arrays import Fetched, concatenate, private_copy
-from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
-from ..machine import Place, check_memory
-from .alone import why_not_alone
-from .compiled import Forward, forward_of
+from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
+from ..machine import InputPlacement, check_batch_memory, describe_batch
+from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
+from .errors import first_line
 from .independence import Report, exported, prove_torch
-from .protocol import NOBODY, Identity, Votes, check_scores, first_line
-from .recipe import Factory, ModelRecipe
-from .switches import switches
+from .kind import CLOSED, OPEN, ModelKind
+from .model_source import Factory, ModelSource, is_torch_module
+from .options import ModelOptions, precision_name
+from .protocol import NOBODY, Identity, Model, Votes, check_scores
+from .recipe import ModelRecipe
+from .row_voter import why_not_alone
+from .snapshot import Snapshot
+from .torch_flags import BOOLEAN, FLAGS, torch_flags
 
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = {
-    "float32": "float32",
-    "fp32": "float32",
-    "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
-    "fp16": "float16",
-    "float16": "float16",
-}
+
+def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {"dtype": promised["precision"], "compile": flags.get("compile", "none")}
+    options["channels_last"] = flags.get("layout") == "channels_last"
+    if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
+        options["independence"] = "assumed"
+    return options
 
 
-class TorchModel:
+class TorchModel(Model):
     """A private copy of a module, in evaluation and inference mode.
 
     Inputs are made as float32 from levels and cast, once, to `dtype` (round to nearest even). The copy keeps
     later changes of the caller's module away from the promise.
     """
 
-    batch: int | None = None
-    shape: tuple[int, ...] | None = None
+    kind = ModelKind(
+        "torch",
+        flags={
+            **{name: flag.values for name, flag in FLAGS.items()},
+            "autocast": BOOLEAN,
+            "layout": ("contiguous", "channels_last"),
+            "compile": COMPILATIONS,
+            "digest": (CLOSED, OPEN),
+            "runs": ("module", "exported-graph"),
+            "threads": None,
+        },
+        optional=("compile", "digest", "runs"),
+        devices=None,  # the name of the GPU
+        software=("torch", "triton"),
+        options=_promised_options,
+    )
     report: Report | None = None
 
     def __init__(
@@ -57,30 +73,16 @@ class TorchModel:
 
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
-        self.demand = demanded(independence)
-        self._independence = unproved(self.demand)
-        self._graphs: dict[tuple[int, ...], _Graph | None] = {}
+        self.demand = parse_demand(independence)
+        self._independence = unproved_independence(self.demand)
+        self._graphs: dict[tuple[int, ...], _ProvedGraph | None] = {}
         self._measurable: dict[tuple[int, ...], Independence] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
         self._device = _numbered(_device_of(module) if device is None else _device_named(device))
         self._channels_last = channels_last
-        try:
-            private = copy.deepcopy(module)
-        except Exception as error:
-            raise ValueError(
-                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
-            ) from error
-        layout = torch.channels_last if channels_last else torch.preserve_format
-        try:
-            self._module = private.to(self._device, self._dtype, memory_format=layout).eval()  # type: ignore[call-overload]
-        except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
-            hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
-            raise ValueError(
-                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}{hint}"
-            ) from error
-
+        self._module = self._private_copy(module)
         self._compilation = compilation
         self._plain = forward_of(self._module, compilation, self._device.type)
         self._check_statistics()
@@ -91,16 +93,61 @@ class TorchModel:
         if self._independence.measured:
             self.recipe()  # now, before it votes
 
+    def _private_copy(self, module: "torch.nn.Module") -> "torch.nn.Module":
+        """In evaluation mode, on the device, in the precision and layout that are promised."""
+        import torch
+
+        try:
+            private: Any = copy.deepcopy(module)
+        except Exception as error:
+            raise ValueError(
+                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
+            ) from error
+        layout = torch.channels_last if self._channels_last else torch.preserve_format
+        try:
+            moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
+            return moved
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
+            hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
+            raise ValueError(
+                f"the module cannot run on {self._device} in {self._precision}: {first_line(error)}{hint}"
+            ) from error
+
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        return is_torch_module(source)
+
+    @classmethod
+    def of(cls, source: ModelSource, options: ModelOptions) -> "TorchModel":
+        return cls(
+            source.model,
+            options.device,
+            options.dtype,
+            options.channels_last,
+            options.threads,
+            options.independence,
+            options.compile,
+            source.made_by,
+        )
+
+    @classmethod
+    def sendable(cls, source: Any, options: dict[str, Any]) -> object:
+        """A module that may be unpickled where there is no such GPU; `options` say where it is to run."""
+        first = next(source.parameters(), None)
+        if first is not None:
+            options.setdefault("device", first.device.type)
+        return copy.deepcopy(source).cpu()
+
     @property
-    def place(self) -> Place | None:
+    def placement(self) -> InputPlacement | None:
         """On a GPU the noise is made there, in the model's own precision and layout."""
         if self._device.type != "cuda":
             return None
-        return Place(str(self._device), self._precision, self._channels_last)
+        return InputPlacement(str(self._device), self._precision, self._channels_last)
 
     def identity(self) -> Identity:
         return Identity(
-            "torch",
+            self.kind.name,
             self._digest.sha256,
             precision=self._precision,
             device=self._device_kind(),
@@ -139,25 +186,26 @@ class TorchModel:
     def _warn(self, why_not: str) -> None:
         warnings.warn(f"the rows' independence is neither proved nor measured, only checked: {why_not}", stacklevel=4)
 
-    def _graph(self, shape: tuple[int, ...], batch: int) -> "_Graph | None":
+    def _graph(self, shape: tuple[int, ...], batch: int) -> "_ProvedGraph | None":
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
         made = exported(self._module, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
-            return _Graph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
+            return _ProvedGraph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
         if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         return None
 
     def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
-        """A batch to export with; a ValueError if there is no memory for it. The shape may be somebody's word."""
-        what = f"a batch of {batch} inputs of shape {list(shape)}"
-        check_memory(batch * 4 * prod(shape), what, "are inputs of the model so large?")
+        """A batch to export with; a ValueError if there is no memory for it."""
+        check_batch_memory(batch, shape)
         try:
             return self.cast(self._torch.full((batch, *shape), 0.5))
         except (RuntimeError, TypeError) as error:  # a size that torch cannot hold, or a GPU with less memory
-            raise ValueError(f"{what} cannot be made on {self._device}: {first_line(error)}") from error
+            raise ValueError(
+                f"{describe_batch(batch, shape)} cannot be made on {self._device}: {first_line(error)}"
+            ) from error
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
@@ -201,7 +249,7 @@ class TorchModel:
         source: object = self._made_by
         if source is None:
             source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
-        return ModelRecipe(source, options, switches(), self._digest.sha256).frozen()
+        return ModelRecipe(TorchModel.of, source, options, torch_flags(), self._digest.sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
         torch = self._torch
@@ -287,85 +335,22 @@ class TorchModel:
         return self._device.type
 
     def flags(self) -> dict[str, str]:
-        """The switches that choose between kernels with different roundings."""
-        backends = self._torch.backends
+        """torch's flags, and how the module runs."""
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
             "runs": "exported-graph" if self._independence.proved else "module",
             "threads": str(self._torch.get_num_threads()),
-            "matmul": self._torch.get_float32_matmul_precision(),
-            "cudnn.tf32": str(backends.cudnn.allow_tf32),
-            "cudnn.benchmark": str(backends.cudnn.benchmark),
-            "cudnn.deterministic": str(backends.cudnn.deterministic),
-            "reduced.bf16": str(backends.cuda.matmul.allow_bf16_reduced_precision_reduction),
-            "reduced.fp16": str(backends.cuda.matmul.allow_fp16_reduced_precision_reduction),
-            "deterministic": str(self._torch.are_deterministic_algorithms_enabled()),
+            **{name: str(value) for name, value in torch_flags().items()},
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
 
 
-class _Graph(NamedTuple):
+class _ProvedGraph(NamedTuple):
     """A graph that votes in the module's place, and the numbers that it read when it was made."""
 
     forward: Forward
-    weights: "Snapshot"
-
-
-#: A tensor with so many elements is compared alone, since gathering it would take longer than a launch.
-LARGE = 1 << 19
-
-
-class Snapshot:
-    """A module as it was, as printed and with all parameters and buffers, to be compared bit for bit.
-
-    Hashing them would keep a GPU waiting. This compares them where they are and is as exact; a tensor that was
-    replaced by another one counts as changed.
-    """
-
-    def __init__(self, module: "torch.nn.Module") -> None:
-        self._module = module
-        self._outside = self._look()
-        self._bits = [private_copy(bits) for bits in self._read()]
-
-    def compare(self) -> Callable[[], bool]:
-        """Look now, and say later whether something has changed."""
-        if self._look() != self._outside:
-            return lambda: True
-        differ = [(now != then).any().reshape(1) for now, then in zip(self._read(), self._bits, strict=True)]
-        answer = Fetched(concatenate(differ)) if differ else None
-        return lambda: answer is not None and any(answer.get())
-
-    def _tensors(self) -> "Iterator[torch.Tensor]":
-        yield from self._module.parameters()
-        yield from self._module.buffers()
-
-    def _look(self) -> tuple[object, ...]:
-        """The architecture, and what each tensor is called, where it lies and how it is read."""
-        named = [*self._module.named_parameters(), *self._module.named_buffers()]
-        places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
-        return repr(self._module), places
-
-    def _read(self) -> list[Any]:
-        """Large tensors as they are, small ones as one array for each size of a number: a comparison is a launch."""
-        large: list[Any] = []
-        small: dict[Any, list[Any]] = {}
-        for tensor in self._tensors():
-            flat = _flat(tensor)
-            alike = large if len(flat) >= LARGE else small.setdefault(flat.dtype, [])
-            alike.append(flat if flat.is_cuda else flat.cpu().numpy())
-        return large + [concatenate(parts) for parts in small.values()]
-
-
-def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
-    """A tensor's numbers as bits (as which NaN equals itself), in whatever order they lie in memory."""
-    import torch
-
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size(), torch.uint8)
-    span = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    dense = tensor.numel() > 0 and span == tensor.numel()  # then no copy is needed
-    flat = tensor.detach().as_strided((span,), (1,)) if dense else tensor.detach().reshape(-1)
-    return flat.view(bits)
+    weights: Snapshot
 
 
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
@@ -374,14 +359,6 @@ def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
 
     best, labels = scores.max(dim=1)
     return torch.where(best.isnan(), NOBODY, labels)
-
-
-def precision_name(dtype: str | None) -> str:
-    """float32, bfloat16 or float16, from the names people use."""
-    try:
-        return PRECISIONS[dtype or "float32"]
-    except KeyError:
-        raise ValueError(f"dtype must be float32, bf16 or fp16, not {dtype!r}") from None
 
 
 def _device_named(name: str) -> "torch.device":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..grid import Levels
-from ..machine import Place, check_memory, refuse_beyond
+from ..machine import InputPlacement, check_memory, refuse_beyond
 from .keystream import Keystream, check_room
 from .law import Law
 from .log_guide import CrowdedError, first_bucket, log_guide
@@ -29,21 +29,21 @@ KEPT_INPUTS = 4
 class GpuSampler:
     """Draws from a law on the GPU, straight into the layout and precision that the model wants.
 
-    Guarantee: element for element the values of `Sampler`, cast once to the place's precision (float32 rounded to
+    Guarantee: element for element the values of `Sampler`, cast once to the placement's precision (float32 rounded to
     nearest even), whatever the batch split and the memory layout. An element that 96 bits leave undecided raises the
     request's flag `doubt`; with `sure` the request is then made by the CPU.
     """
 
-    def __init__(self, law: Law, place: Place, threads: int | None = None) -> None:
+    def __init__(self, law: Law, placement: InputPlacement, threads: int | None = None) -> None:
         import torch
 
         self.law = law
-        self.place = place
+        self.placement = placement
         self._torch = torch
         self._kernels = _kernels()
         self._threads = threads
-        self._device = torch.device(place.device)
-        self._dtype: torch.dtype = getattr(torch, place.precision)
+        self._device = torch.device(placement.device)
+        self._dtype: torch.dtype = getattr(torch, placement.precision)
         guide = log_guide(law)
         self._bits = guide.bits
         self._guide = self._upload(guide.entries)
@@ -154,11 +154,11 @@ class GpuSampler:
 
     def _channels(self, shape: tuple[int, ...]) -> int:
         """The number of channels if they are to lie last in memory, else 1."""
-        return shape[0] if self.place.channels_last and len(shape) == 3 else 1
+        return shape[0] if self.placement.channels_last and len(shape) == 3 else 1
 
     def _empty(self, copies: int, shape: tuple[int, ...]) -> "torch.Tensor":
         torch = self._torch
-        layout = torch.channels_last if self.place.channels_last and len(shape) == 3 else torch.contiguous_format
+        layout = torch.channels_last if self.placement.channels_last and len(shape) == 3 else torch.contiguous_format
         out = torch.empty((copies, *shape), dtype=self._dtype, device=self._device, memory_format=layout)
         return out  # type: ignore[no-any-return]
 
@@ -243,15 +243,15 @@ def _words(law: Law) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 AnySampler = Sampler | GpuSampler
 
 
-def sampler_at(law: Law, place: Place | None, threads: int | None = None) -> tuple[AnySampler, str]:
-    """The fastest sampler for a model's place, and in words which one: on its GPU, or on the CPU and why.
+def sampler_at(law: Law, placement: InputPlacement | None, threads: int | None = None) -> tuple[AnySampler, str]:
+    """The fastest sampler for a model, and in words which one: on its GPU, or on the CPU and why.
 
     Guarantee: the noise is the same wherever it is made.
     """
-    if place is None:
+    if placement is None:
         return Sampler(law, threads), "cpu"
     try:
-        sampler = GpuSampler(law, place, threads)
+        sampler = GpuSampler(law, placement, threads)
         sampler.try_out()
         return sampler, "gpu"
     except ImportError:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from ..arrays import Fetched, concatenate
 from ..grid import Levels
 from ..models import Identity, Model
-from ..models.protocol import named, tolerated
+from ..models.errors import describe_error
+from ..models.protocol import vote_tolerance
 from ..noise import Purpose
 from ..noise.gpu import AnySampler
 from ..noise.sources import FreshNoise
@@ -71,7 +72,7 @@ def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batc
     names = list(dict.fromkeys(name for name, _, _ in found))
     compared = sum(total for _, _, total in found)
     changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
-    if sum(changed.values()) > tolerated(model.identity().precision, compared):
+    if sum(changed.values()) > vote_tolerance(model.identity().precision, compared):
         listed = ", ".join(f"{count} {name}" for name, count in changed.items() if count)
         raise DependentRowsError(
             f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}"
@@ -90,7 +91,7 @@ def _attempt(model: Model, sampler: AnySampler, images: Sequence[Levels], size: 
             raise
         except Exception as error:
             if not left:
-                raise ValueError(f"the model failed while its rows were checked: {named(error)}") from error
+                raise ValueError(f"the model failed while its rows were checked: {describe_error(error)}") from error
     raise AssertionError
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..core.fields import FIRST_FORMAT
-from ..models.protocol import first_line
+from ..models.errors import first_line
 from .private_copy import begin_use, beside_sqlite, copied, end_use, journal_of, log_of
 from .schema import VERSION
 

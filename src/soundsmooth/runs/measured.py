@@ -9,7 +9,8 @@ import numpy as np
 
 from ..exact import BOUNDS
 from ..grid import Floats, Levels
-from ..models.alone import Alone
+from ..models.registry import digest_binds
+from ..models.row_voter import RowVoter
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
@@ -84,7 +85,7 @@ def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]
 class RowsAlone:
     """Votes on noisy copies of a run's inputs, each alone in a process of its own.
 
-    Guarantee: that of `Alone`; each copy has the noise that the run's key gives it, wherever it was made before.
+    Guarantee: that of `RowVoter`; each copy has the noise that the run's key gives it, wherever it was made before.
     """
 
     def __init__(self, job: VotingJob, replica: Replica) -> None:
@@ -93,12 +94,12 @@ class RowsAlone:
         """
         self._job, self._sampler = job, Sampler(replica.sampler.law, 1)
         recipe = replica.model.recipe()
-        self._alone = Alone(recipe, job.shape)
+        self._alone = RowVoter(recipe, job.shape)
         try:
-            if job.identity.kind == "onnx":  # a graph that does not draw is one function
+            if digest_binds(job.identity.kind):  # a graph that does not draw is one function
                 self._alone.wait()
             else:
-                with Alone(recipe, job.shape) as another:
+                with RowVoter(recipe, job.shape) as another:
                     _compare(self._alone, another, _some_rows(self._sampler, job.shape))
         except BaseException:
             self.close()
@@ -137,7 +138,7 @@ def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
     return [noisy.values[0] for noisy in copies]
 
 
-def _compare(one: Alone, other: Alone, rows: list[Floats]) -> None:
+def _compare(one: RowVoter, other: RowVoter, rows: list[Floats]) -> None:
     """A ValueError if two processes, made apart from the same recipe, vote otherwise on one of the rows.
 
     Power: a model whose votes differ on a share q of such rows passes with probability (1 − q)^16.

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..models.protocol import named
+from ..models.errors import describe_error
 from ..models.recipe import SENDABLE
 from ..smoothing.classifier import Smoothing
 from ..smoothing.recipe import SmootherRecipe
@@ -53,7 +53,7 @@ def freeze(recipe: SmootherRecipe, dumps: Callable[[Any], bytes]) -> bytes:
     try:
         return dumps(recipe)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise ValueError(f"the model cannot be sent to another process ({named(error)}): {SENDABLE}") from error
+        raise ValueError(f"the model cannot be sent to another process ({describe_error(error)}): {SENDABLE}") from error
 
 
 def load(recipe: bytes, gpu: int = 0) -> Smoothing:
@@ -61,7 +61,7 @@ def load(recipe: bytes, gpu: int = 0) -> Smoothing:
     try:
         found: SmootherRecipe = pickle.loads(recipe)
     except Exception as error:  # modules of the model may be missing here, or raise what they like
-        raise ValueError(f"a worker cannot load the model: {named(error)}") from error
+        raise ValueError(f"a worker cannot load the model: {describe_error(error)}") from error
     return found.build(gpu)
 
 
@@ -120,5 +120,5 @@ def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(named(error))
+        return RuntimeError(describe_error(error))
     return error

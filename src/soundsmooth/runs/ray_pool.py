@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from ..models.protocol import first_line
+from ..models.errors import first_line
 from ..smoothing.classifier import Smoothing
 from ..smoothing.recipe import SmootherRecipe
 from .jobs import Image

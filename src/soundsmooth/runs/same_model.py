@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..certify import ModelChangedError
-from ..models.protocol import tolerated
+from ..models.protocol import vote_tolerance
+from ..models.registry import digest_binds
 from ..noise import Purpose
 from ..smoothing.voting import CopyVotes
 from .blocks import hits_of
@@ -41,7 +42,7 @@ class SameModel:
     def __init__(self, store: Store, plan: RunPlan) -> None:
         self._plan, self._open = plan, dict[Task, _Before]()
         independence = plan.identity.independence
-        if plan.identity.kind != "onnx" and (independence.proved or independence.checked):
+        if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
                 label = store.counts(place, Purpose.SELECTION).top
                 self._open[Task(place, stored.block)] = _Before(stored, label)
@@ -66,7 +67,7 @@ class SameModel:
 
     def _compare(self, place: int, before: _Before, now: CopyVotes) -> None:
         count, differ = before.stored.block.count, _differ(before, now)
-        if differ > tolerated(self._plan.identity.precision, count):
+        if differ > vote_tolerance(self._plan.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
                 f"{self._plan.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "

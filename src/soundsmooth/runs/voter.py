@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..certify import ModelChangedError
-from ..models.protocol import named
+from ..models.errors import describe_error
 from ..noise import Purpose
 from ..smoothing.classifier import Replica
 from ..smoothing.voting import CopyVotes, PendingVotes
@@ -22,7 +22,7 @@ AHEAD = 4
 
 def look_ahead(replica: Replica) -> int:
     """How many blocks are begun before the first one's votes are asked for."""
-    return 0 if replica.model.place is None else AHEAD
+    return 0 if replica.model.placement is None else AHEAD
 
 
 class _Begun(NamedTuple):
@@ -99,7 +99,7 @@ class Voter:
         except ModelChangedError:
             raise
         except Exception as error:
-            errors.append(named(error))
+            errors.append(describe_error(error))
             return None
         repeated = begun.votes is not None and begun.votes.repeated  # after the look
         changed = self._replica.model.changes() if repeated else begun.changed

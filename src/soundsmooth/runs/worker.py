@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..grid import Levels
-from ..machine import environment, processor
+from ..machine import processor
 from ..models import Identity
+from ..models.environment import environment
 from ..noise import Law
 from ..settings import Settings
 from ..smoothing.classifier import Smoothing
@@ -75,8 +76,7 @@ class Worker:
         identity = smoothing.survey(images[0], settings)
         if identity.independence.measured:
             check_measurable(settings)
-        recorded = environment(("onnxruntime",) if identity.kind == "onnx" else ())
-        recorded |= {"noise made on": smoothing.made} | identity.recorded
+        recorded = environment(identity.kind) | {"noise made on": smoothing.made} | identity.recorded
         batch = smoothing.batch_for(images[0].shape, settings.n)
         check = check_first(smoothing.model, identity)
         return Survey(identity, smoothing.law, batch, kind_of(identity), recorded, check)

@@ -56,7 +56,7 @@ class Smoothing:
         if not 1 <= integer(workers, "workers") <= MOST_REPLICAS:
             raise ValueError(f"workers must be between 1 and {MOST_REPLICAS}, not {workers}")
         models = [model, *(model.replica(number) for number in range(1, workers))]
-        made = [sampler_at(law, each.place, threads) for each in models]
+        made = [sampler_at(law, each.placement, threads) for each in models]
         pairs = tuple(Replica(each, sampler) for each, (sampler, _) in zip(models, made, strict=True))
         return cls(law, pairs, model.batch or batch, made[0][1])
 
@@ -70,7 +70,7 @@ class Smoothing:
             return self.batch
         at = (shape, n)
         if at not in self._chosen:
-            self._chosen[at] = CPU_BATCH if self.model.place is None else self._largest_batch(shape, n)
+            self._chosen[at] = CPU_BATCH if self.model.placement is None else self._largest_batch(shape, n)
         return self._chosen[at]
 
     def _largest_batch(self, shape: tuple[int, ...], n: int) -> int:

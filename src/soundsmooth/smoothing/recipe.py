@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
-from ..core.independence import demanded
+from ..core.independence import parse_demand
 from ..exact import Rational
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
+from ..models.load import recipe_of
 from ..models.recipe import ModelRecipe
 from ..noise import Gaussian, Law
 from .classifier import Smoothing
@@ -41,7 +42,7 @@ class SmootherRecipe:
     ) -> "SmootherRecipe":
         """The recipe for `Smoother` with the same arguments. How many workers there are is not part of it."""
         threads = thread_count(threads)
-        made = ModelRecipe.of(model, independence=demanded(independence, again), threads=threads, **options)
+        made = recipe_of(model, independence=parse_demand(independence, again), threads=threads, **options)
         return cls(made, Gaussian(sigma, k, grid), batch_size)
 
     @property

@@ -89,7 +89,7 @@ def vote_on_copies(
     Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
     row of the same batch as when all vote together.
     """
-    with lanes_of(voting.model.place) as lanes:
+    with lanes_of(voting.model.placement) as lanes:
         made: deque[tuple[NoiseBlock, Any]] = deque()
 
         def vote() -> tuple[Votes, Any]:

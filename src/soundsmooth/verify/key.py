@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..models.protocol import KINDS
+from ..models.registry import KINDS
 from ..promise import SPEC, Promise, is_digest
 from .findings import Check
 

@@ -8,12 +8,11 @@ from ..audit import terms as arithmetic_terms
 from ..core.independence import Independence
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
+from ..machine import PRECISIONS
 from ..models import Identity
-from ..models.compiled import COMPILATIONS
-from ..models.onnx_child import PROVIDERS
-from ..models.onnx_session import LEVELS
-from ..models.protocol import CLOSED, OPEN, open_ends_text
-from ..models.torch_module import PRECISIONS
+from ..models.kind import FlagValues
+from ..models.protocol import open_ends_text
+from ..models.registry import KINDS, digest_binds
 from ..promise import Inputs, Promise, is_digest
 from ..runs.jobs import VotingJob
 from ..runs.stored import Terms, whole
@@ -63,47 +62,29 @@ def check_promise(promise: Promise) -> None:
         raise ValueError(f"the promise cannot be kept: {error}") from None
 
 
-#: What a promise's flags may say of each kind of model (docs/noise.md, 2.4). None: a positive whole number.
-BOOLEAN = ("True", "False")
-FLAGS: dict[str, dict[str, tuple[str, ...] | None]] = {
-    "onnx": {
-        "isolated": ("yes",),
-        "optimization": LEVELS,
-        "provider": tuple(PROVIDERS.values()),
-        "threads": None,
-    },
-    "torch": {
-        **dict.fromkeys(("cudnn.tf32", "cudnn.benchmark", "cudnn.deterministic"), BOOLEAN),
-        **dict.fromkeys(("reduced.bf16", "reduced.fp16", "deterministic", "autocast"), BOOLEAN),
-        "layout": ("contiguous", "channels_last"),
-        "compile": COMPILATIONS,
-        "digest": (CLOSED, OPEN),
-        "runs": ("module", "exported-graph"),
-        "threads": None,
-        "matmul": ("highest", "high", "medium"),
-    },
-    "callable": {"digest": (CLOSED, OPEN)},
-}
-#: Where such models run: in one kind of place, or in several. For torch any text: it has the name of the GPU.
-DEVICES = {"onnx": (*PROVIDERS, MIXED), "callable": ("cpu", MIXED)}
-#: These may be missing: older promises do not have them, or only some models do.
-OPTIONAL = ("isolated", "compile", "digest", "runs")
-
-
 def check_words(values: Mapping[str, str]) -> None:
     """A ValueError for a precision, a device or flags that no version of this program promises.
 
     Guarantee: if it returns, the flags are those of the kind of model, each once and with a value that it can have. So
     an issuer has no words of his own with which every machine is another one, and every difference excused.
     """
-    if values["precision"] not in PRECISIONS.values():
+    if values["precision"] not in PRECISIONS:
         raise ValueError(f"the promised precision is none that this version knows: {values['precision']!r:.80}")
-    if values["device"] not in DEVICES.get(values["model kind"], (values["device"],)):
+    kind = KINDS.get(values["model kind"])
+    if kind is not None and kind.devices is not None and values["device"] not in (*kind.devices, MIXED):
         raise ValueError(f"the promised device is none that this version knows: {values['device']!r:.80}")
-    _check_flags(FLAGS.get(values["model kind"], {}), values["flags"])
+    names = _check_values({} if kind is None else kind.flags, values["flags"])
+    missing = [] if kind is None else [name for name in kind.flags if name not in (*names, *kind.optional)]
+    if missing:
+        raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
+    if names != sorted(set(names)):
+        raise ValueError(
+            f"the promised flags are not each there once, in the order of their names: {values['flags']!r:.80}"
+        )
 
 
-def _check_flags(known: Mapping[str, tuple[str, ...] | None], text: str) -> None:
+def _check_values(known: FlagValues, text: str) -> list[str]:
+    """The names of the promised flags; a ValueError for a value that none of this kind of model has."""
     names = []
     for word in [] if text == "none" else text.split(" "):
         name, _, value = word.partition("=")
@@ -113,11 +94,7 @@ def _check_flags(known: Mapping[str, tuple[str, ...] | None], text: str) -> None
         elif value not in allowed:
             raise ValueError(f"the promise has a flag that this version does not know: {word!r:.80}")
         names.append(name)
-    missing = [name for name in known if name not in (*names, *OPTIONAL)]
-    if missing:
-        raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
-    if names != sorted(set(names)):
-        raise ValueError(f"the promised flags are not each there once, in the order of their names: {text!r:.80}")
+    return names
 
 
 def shape_of(promise: Promise) -> tuple[int, ...]:
@@ -151,15 +128,9 @@ def threads_of(promise: Promise) -> int | None:
 def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
     """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
     values, grid = promise.values, grid_of(promise)
-    flags = promise.flags
     filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
-    if values["model kind"] == "torch":
-        filled |= {"dtype": values["precision"], "channels_last": flags.get("layout") == "channels_last"}
-        filled |= {"compile": flags.get("compile", "none")}
-        if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
-            filled |= {"independence": "assumed"}
-    if values["model kind"] == "onnx" and flags.get("isolated") == "yes":
-        filled |= {"untrusted": True}
+    if values["model kind"] in KINDS:
+        filled |= KINDS[values["model kind"]].options(values, promise.flags)
     if (again := promise.independence.rows) is not None:
         filled |= {"independence": "measured", "again": again}
     k = Fraction(values["margin"]) / grid.q
@@ -201,7 +172,7 @@ def _model(identity: Identity, promise: Promise) -> Check:
 
 
 def _binding(identity: Identity, flag: str | None) -> str:
-    if identity.kind == "onnx":
+    if digest_binds(identity.kind):
         return "a graph, fixed by its digest"
     if flag is None:
         return "Python code: not binding, assumed honest; by its first digest, without attributes, hooks and helpers"

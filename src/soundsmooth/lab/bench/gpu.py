@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...grid import IMAGES, Levels
-from ...machine import Place, environment
+from ...machine import InputPlacement
+from ...models.environment import environment
 from ...models.torch_module import TorchModel
 from ...noise import Gaussian, GpuSampler, Keystream, Purpose
 from ...promise import Inputs, secret
@@ -129,10 +130,10 @@ def _noises(torch: Any, work: Work, sigma: str) -> dict[str, Callable[[], object
 
 
 PLACES = {
-    "float32": Place("cuda:0"),
-    "bfloat16": Place("cuda:0", "bfloat16"),
-    "bfloat16 channels-last": Place("cuda:0", "bfloat16", True),
-    "float32 channels-last": Place("cuda:0", "float32", True),
+    "float32": InputPlacement("cuda:0"),
+    "bfloat16": InputPlacement("cuda:0", "bfloat16"),
+    "bfloat16 channels-last": InputPlacement("cuda:0", "bfloat16", True),
+    "float32 channels-last": InputPlacement("cuda:0", "float32", True),
 }
 
 
@@ -351,7 +352,7 @@ def exactness(elements: int, sigma: str) -> dict[str, int]:
     from ...noise import Sampler
 
     torch = torch_with_a_gpu()
-    gpu, cpu = GpuSampler(Gaussian(sigma), Place("cuda:0")), Sampler(Gaussian(sigma))
+    gpu, cpu = GpuSampler(Gaussian(sigma), InputPlacement("cuda:0")), Sampler(Gaussian(sigma))
     dimension, copies = 3072, 1 << 14
     compared = different = 0
     while compared < elements:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ..protocol import first_line
+from ..errors import first_line
 from .torch_graph import check_rules
 from .values import Unproved
 
@@ -129,16 +129,21 @@ def _silence() -> Iterator[None]:
         logging.disable(before)
 
 
+def _check_outputs(program: "ExportedProgram") -> None:
+    """Unproved, unless the one output is what the module returns."""
+    kinds = [spec.kind.name for spec in program.graph_signature.output_specs]
+    if kinds != ["USER_OUTPUT"]:
+        others = ", ".join(sorted({*kinds} - {"USER_OUTPUT"}))
+        raise Unproved(f"the module keeps state, writes to its input or has several outputs ({others or 'outputs'})")
+
+
 def _plain(program: "ExportedProgram", tensors: "dict[str, torch.Tensor]", home: "torch.device") -> "fx.GraphModule":
     """A graph module with one input, the exported operators on the device `home`, and tensors; nothing else."""
     import torch
     from torch import fx
 
-    signature = program.graph_signature
-    if [spec.kind.name for spec in signature.output_specs] != ["USER_OUTPUT"]:
-        kinds = ", ".join(sorted({spec.kind.name for spec in signature.output_specs} - {"USER_OUTPUT"}))
-        raise Unproved(f"the module keeps state, writes to its input or has several outputs ({kinds or 'outputs'})")
-    specs = {spec.arg.name: spec for spec in signature.input_specs}
+    _check_outputs(program)
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
 
     def at_home(argument: Any) -> Any:
         return home if isinstance(argument, torch.device) else argument

@@ -7,7 +7,7 @@ torch was seen to compute (`torch_seen`). A call without a rule ends the proof w
 import operator
 from typing import TYPE_CHECKING, Any
 
-from ..protocol import first_line
+from ..errors import first_line
 from .torch_call import Call
 from .torch_memory import Memory
 from .torch_rules import AtenRule, by_operator

@@ -7,14 +7,14 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 
-class Source(NamedTuple):
+class SourceLines(NamedTuple):
     """A function's lines, and which of the functions that begin on the first of them it is."""
 
     text: str
     which: int
 
 
-def source_of(code: CodeType, namespace: dict[str, Any]) -> Source | None:
+def source_of(code: CodeType, namespace: dict[str, Any]) -> SourceLines | None:
     """The source of a function, from its file.
 
     Guarantee: if there is one, then the file compiles, with this version of Python, to the very code that runs. So an
@@ -25,7 +25,7 @@ def source_of(code: CodeType, namespace: dict[str, Any]) -> Source | None:
     beginning = _compiled("".join(lines)).get(code.co_firstlineno, [])
     if code not in beginning:
         return None
-    return Source("".join(lines[code.co_firstlineno - 1 : _last_line(code)]), beginning.index(code))
+    return SourceLines("".join(lines[code.co_firstlineno - 1 : _last_line(code)]), beginning.index(code))
 
 
 @lru_cache(64)

@@ -1,11 +1,4 @@
-"""Rows voted alone, each in a process of its own: what the model says where it can neither see nor remember others.
-
-A fresh process (spawned: it shares no memory with this one and knows no key) makes the model from a recipe that was
-taken before the first vote, has it vote once on a black row, and waits. For every row it forks. The child closes
-everything but one channel, says so, and only then gets its row, on that channel: no other row ever was in its memory,
-or in the memory of the process it comes from. The generators that it finds are seeded from the row itself. So the vote
-is a function of the row, given that the model's code does not work against it (docs/independence.md, "Measured").
-"""
+"""The fresh process in which rows are voted alone: it makes the model, and forks a child for each row (`row_voter`)."""
 
 import _thread
 import ctypes
@@ -18,192 +11,38 @@ import re
 import signal
 import struct
 import sys
-import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle, send_handle
+from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.independence import ASSUMED
 from ..grid import Floats
-from ..machine import cores
-from .draws import Generators
-from .onnx_child import give_up, seal
-from .protocol import NOBODY, Model, named
+from .errors import describe_error
+from .protocol import Model
+from .random_generators import Generators
+from .sandbox.confine import give_up, seal
 
-#: A row that takes longer than this many seconds votes for nobody.
-PATIENCE = 120.0
+#: What it is asked for: a child for the next row, the end of a child.
+FORK, END = "fork", "end"
 #: What a child says when nothing but its own channel is open in it.
 READY = b"r"
-#: An answer is no longer than this.
-MOST_ANSWER = 1000
-_LABEL = struct.Struct("<q")
-#: What a class or a function that the running script defines is pickled with.
-SCRIPT = "__main__"
+LABEL = struct.Struct("<q")
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
 #: Libraries that start threads for others.
 _OPENMP = re.compile(r"/lib[gi]?omp[^/]*\.so[^/]*$")
 #: Linux's names for them are PR_SET_CHILD_SUBREAPER, CLONE_NEWUSER and CLONE_NEWIPC.
 _ADOPT_ORPHANS, _NEW_USER, _NEW_IPC = 36, 0x10000000, 0x08000000
-_STARTING = threading.Lock()
 
 
-def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | None:
-    """Why a model cannot vote on rows alone, without the script; tried out, since nothing else tells."""
-    try:
-        with Alone(recipe(), shape, may_run_script=False) as alone:
-            alone.wait()
-            return None
-    except ValueError as error:
-        return str(error)
-
-
-class _Child(NamedTuple):
-    """A process that has its row."""
-
-    number: int
-    channel: Connection
-
-
-class Alone:
-    """A fresh process that votes on rows, each alone.
-
-    Guarantee: unless the model's code works against it, the vote of a row is a function of the row and the recipe. A
-    row on which the model fails votes for nobody.
-    """
-
-    def __init__(self, recipe: bytes, shape: tuple[int, ...], may_run_script: bool = True) -> None:
-        """The process is started; `wait` says whether it is ready. `recipe` is a pickled `ModelRecipe`.
-
-        The script that is running is run again there only if it defines the model, and only if it may be.
-        """
-        if not hasattr(os, "fork"):
-            raise ValueError("independence is measured in forked processes, which this operating system does not have")
-        needs_script = SCRIPT.encode() in recipe
-        if needs_script and not may_run_script:
-            raise ValueError("only the script that is running defines the model; move it into a file of its own")
-        context = multiprocessing.get_context("spawn")
-        script = _script() if needs_script else {}
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, recipe, shape, os.getcwd(), script), daemon=True)
-        with _STARTING, _no_script():
-            self._process.start()
-        theirs.close()
-        self._begun = 0
-
-    def __enter__(self) -> "Alone":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._pipe.close()
-        assert self._process.pid  # 0 would be our own group
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # with all its children
-        self._process.kill()
-        self._process.join()
-
-    def wait(self) -> None:
-        """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
-        problem = self._said()
-        if problem:
-            raise ValueError(problem)
-
-    def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
-        """The votes of the rows, in order; on each core there is one at work."""
-        at_work: deque[_Child] = deque()
-        for row in rows:
-            if len(at_work) == cores():
-                yield self._finish(at_work.popleft())
-            at_work.append(self._begin(row))
-        while at_work:
-            yield self._finish(at_work.popleft())
-
-    def _begin(self, row: Floats) -> _Child:
-        """A child that holds nothing but its channel gets the row on it.
-
-        The next child is not asked for before: its channel would lie where this one could take it.
-        """
-        channel, theirs = multiprocessing.Pipe()
-        self._begun += 1
-        with suppress(OSError):  # a process that has ended does not listen
-            self._pipe.send((_FORK, self._begun))
-            send_handle(self._pipe, theirs.fileno(), self._process.pid)
-        theirs.close()
-        if _received(channel, 1) != READY:
-            raise _ended()
-        with suppress(OSError):
-            channel.send(row)
-        return _Child(self._begun, channel)
-
-    def _finish(self, child: _Child) -> int:
-        answer = _received(child.channel, MOST_ANSWER)
-        child.channel.close()
-        try:
-            self._pipe.send((_END, child.number))
-        except OSError:
-            raise _ended() from None
-        is_label = len(answer) == _LABEL.size
-        return int(_LABEL.unpack(answer)[0]) if is_label else NOBODY
-
-    def _said(self) -> str:
-        """What the fresh process says: nothing, or a problem."""
-        try:
-            return self._pipe.recv_bytes().decode(errors="replace")
-        except (EOFError, OSError):
-            raise _ended() from None
-
-
-_FORK, _END = "fork", "end"
-
-
-def _received(channel: Connection, most: int) -> bytes:
-    """What a child says next; nothing if it has ended, says too much, or takes too long."""
-    try:
-        return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
-    except (EOFError, OSError):
-        return b""
-
-
-def _ended() -> ValueError:
-    return ValueError(
-        "the fresh process ended unexpectedly; a script that measures independence must be importable: "
-        'put what it does under if __name__ == "__main__":'
-    )
-
-
-def _script() -> dict[str, Any]:
-    """How to run the script that is running, as a module."""
-    data = multiprocessing.spawn.get_preparation_data(SCRIPT)
-    return {name: value for name, value in data.items() if name.startswith("init_main")}
-
-
-@contextmanager
-def _no_script() -> Iterator[None]:
-    """A process that is spawned here runs no script: it would certify, or train, once more."""
-    script = sys.modules[SCRIPT]
-    sys.modules[SCRIPT] = ModuleType(SCRIPT)
-    try:
-        yield
-    finally:
-        sys.modules[SCRIPT] = script
-
-
-# In the fresh process. --------------------------------------------------------------------------------------------
-
-
-def _serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> None:
+def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> None:
     """Make the model, then fork a child for each row. `folder` is where the model's own modules may have been found."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks is told, and ends this process
     os.setsid()
@@ -218,9 +57,9 @@ def _serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str,
     with suppress(EOFError, OSError):
         while True:
             what, number = pipe.recv()
-            if what == _FORK and _rights() == rights:
+            if what == FORK and _rights() == rights:
                 children[number] = _forked(model, generators, recv_handle(pipe))
-            elif what == _FORK:
+            elif what == FORK:
                 return  # a row has changed this process, and later ones could see it
             else:
                 _end(children.pop(number))
@@ -241,7 +80,7 @@ class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
 
 
 def _unmade(error: BaseException) -> str:
-    return f"the model cannot be made in a fresh process: {named(error)}"
+    return f"the model cannot be made in a fresh process: {describe_error(error)}"
 
 
 def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, Generators]:
@@ -257,7 +96,9 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
     try:
         _vote(model, np.zeros(shape, np.float32))
     except Exception as error:
-        raise _NotAlone(f"the model cannot vote on one row alone, in a fresh process: {named(error)}") from error
+        raise _NotAlone(
+            f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
+        ) from error
     _one_thread()  # of what it has imported only now
     _settle()
     generators = Generators.found()
@@ -356,7 +197,7 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         mine.send_bytes(READY)
         row = mine.recv()
         generators.seed(row)
-        mine.send_bytes(_LABEL.pack(_vote(model, row)))
+        mine.send_bytes(LABEL.pack(_vote(model, row)))
     finally:
         os._exit(0)
 

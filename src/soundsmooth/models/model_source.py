@@ -1,0 +1,150 @@
+"""What users have (a module, a path, a function, a name), in a form from which adapters make models."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+from ..plain_files import read_plain
+from .options import ModelOptions
+
+PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
+
+
+class OnnxBytes(NamedTuple):
+    """An ONNX model as one piece of bytes, and the digest that is promised for it."""
+
+    content: bytes
+    digest: str
+
+
+class Weights(NamedTuple):
+    """A file of weights: its name and its bytes."""
+
+    name: str
+    content: bytes
+
+
+class Factory(NamedTuple):
+    """`package.module:factory`, and the weights that its product gets. Its code is imported where it is called."""
+
+    name: str
+    weights: Weights | None = None
+
+    def make(self) -> object:
+        """Import the factory and call it. This runs the module's code, with all your rights."""
+        module_name, _, factory_name = self.name.partition(":")
+        if not module_name or not factory_name:
+            raise ValueError(f"cannot make a model from {self.name!r}: write package.module:factory")
+        if module_name.endswith(".py"):
+            raise ValueError(
+                f"cannot make a model from {self.name!r}: write {module_name[:-3]}:{factory_name}, without .py"
+            )
+        model = self._call(module_name, factory_name)
+        if self.weights is not None:
+            _load_weights(model, self.weights)
+        return model
+
+    def _call(self, module_name: str, factory_name: str) -> object:
+        try:
+            sys.path.insert(0, "")
+            factory: Callable[[], object] = getattr(importlib.import_module(module_name), factory_name)
+            return factory()
+        except Exception as error:  # it is their code: anything can happen
+            hint = " (a factory takes no arguments, and returns the model)" if isinstance(error, TypeError) else ""
+            raise ValueError(
+                f"cannot make a model from {self.name!r}: {type(error).__name__}: {error}{hint}"
+            ) from error
+        finally:
+            sys.path.remove("")
+
+
+class ModelSource(NamedTuple):
+    """What an adapter makes a model from: data or a Python object, and the factory that made it, if one did."""
+
+    model: Any
+    made_by: Factory | None = None
+
+
+def resolve(source: object, options: ModelOptions) -> ModelSource:
+    """Call the factory that `source` names, if it names one. Nobody's code runs for an untrusted model."""
+    if is_data(source):
+        return ModelSource(source)
+    if options.untrusted:
+        raise ValueError(
+            "an untrusted model must be an .onnx file, which is data: Python code would run in this process, with all "
+            "your rights, and could read the key"
+        )
+    made_by = factory_of(source, options.weights)
+    return ModelSource(source) if made_by is None else ModelSource(made_by.make(), made_by)
+
+
+def is_data(source: object) -> bool:
+    """A file, or the bytes of one: nothing that runs."""
+    return isinstance(source, OnnxBytes) or is_path(source)
+
+
+def is_path(source: object) -> TypeGuard[str | Path]:
+    return isinstance(source, Path) or (isinstance(source, str) and not _names_a_factory(source))
+
+
+def _names_a_factory(source: str) -> bool:
+    """package.module:factory, and neither a path with a drive letter nor an address."""
+    known = Path(source).suffix.lower() in (".onnx", *PICKLES)
+    return ":" in source and not known and "/" not in source and "\\" not in source
+
+
+def factory_of(source: object, weights: str | Path | None = None) -> Factory | None:
+    """The factory that a name stands for, with its weights, read from their file; None for what is not a name."""
+    if isinstance(source, Factory):
+        return source
+    if isinstance(source, str):
+        return named_factory(source, weights)
+    if weights is not None:
+        raise ValueError('weights go with a "package.module:factory" model only')
+    return None
+
+
+def named_factory(name: str, weights: str | Path | None = None) -> Factory:
+    return Factory(name, None if weights is None else _read_weights(Path(weights)))
+
+
+def is_torch_module(source: object) -> bool:
+    """Without importing torch: if it was never imported, nothing can be one of its modules."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(source, torch.nn.Module)
+
+
+def _read_weights(path: Path) -> Weights:
+    if path.suffix != ".safetensors":
+        refuse_pickle(path)
+        raise ValueError(f"weights must be a .safetensors file, not {str(path)!r}")
+    return Weights(path.name, read_plain(path, "weights file"))
+
+
+def _load_weights(model: Any, weights: Weights) -> None:
+    if not is_torch_module(model):
+        raise ValueError("weights can be loaded into a torch.nn.Module only")
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+    except ImportError:
+        raise ValueError("weights need safetensors: pip install 'soundsmooth[torch]'") from None
+
+    try:
+        model.load_state_dict(load(weights.content))
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{weights.name!r} does not fit the model: {error}") from error
+
+
+def refuse_pickle(path: Path) -> None:
+    """A ValueError for a file that would run its author's code."""
+    if path.suffix.lower() in PICKLES:
+        raise ValueError(
+            f"{path.name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
+            "Export the model instead (pip install onnxscript): torch.onnx.export(model.eval(), (example,), "
+            '"model.onnx", input_names=["image"], '
+            'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False), or save the weights alone with '
+            'safetensors.torch.save_file(model.state_dict(), "model.safetensors") and pass --weights'
+        )
