@@ -19,7 +19,7 @@ import typer
 import soundsmooth as ss
 from soundsmooth.audit import Confirmed
 from soundsmooth.certificate import checksum
-from soundsmooth.cli.options import Choices
+from soundsmooth.cli.choices import Choices
 from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
@@ -46,7 +46,7 @@ def said(result: Verification, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     for as_json in (True, False):
         code = 0
         try:
-            run_verify(Path("run.db"), Choices({}, None), None, None, None, "0.001", False, as_json)
+            run_verify(Choices({"target": Path("run.db"), "json": as_json}))
         except typer.Exit as end:
             code = end.exit_code
         codes.append(code)

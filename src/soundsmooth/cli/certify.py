@@ -27,12 +27,12 @@ from ..runs.engine import Smoothing, certify_inputs, promise_of
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
 from ..settings import Settings, settings
 from ..smoother import Smoother
+from .choices import Choices
 from .elsewhere import muster, votes_elsewhere
-from .options import Choices
+from .options import DEMO_COPIES, To
 from .plain import line, say
 from .shared import inputs, is_demo, progress_bar, smoother
 
-DEMO_COPIES = 10_000
 ALL_IMAGES = 1000
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 
@@ -122,8 +122,9 @@ def check_commitment(noted: str | None, made: Callable[[], Promise]) -> None:
         )
 
 
-def print_promise(choices: Choices, out: Path | None = None) -> None:
+def print_promise(choices: Choices) -> None:
     """The promise's text on standard output or in a file, exactly as it is hashed, and C on standard error."""
+    out: Path | None = choices.given("out")  # in a configuration file it is where certify writes
     if out is not None:
         check_new_file(out, (".txt",))
     if choices.get("seed") is None:
@@ -168,7 +169,7 @@ def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> N
 
 
 def chosen_settings(choices: Choices) -> Settings:
-    asked = choices.only_given("n0", "n", "alpha", "bound", "noise")
+    asked = choices.going_to(To.SETTINGS)
     if is_demo(choices):
         asked.setdefault("n", DEMO_COPIES)
     return settings(**asked)

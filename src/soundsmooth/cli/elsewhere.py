@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ..limits import seconds
 from ..machine import cores, gpus
 from ..settings import Settings
-from .options import Choices
+from .choices import Choices
+from .options import To, dashed
 from .shared import inputs, recipe
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..runs.store import Terms
 
 ENGINES = ("local", "processes", "ray")
-ONLY_RAY = ("address", "cpus_per_worker", "gpus_per_worker", "allow_mixed")
 
 
 def engine_name(choices: Choices) -> str:
@@ -26,9 +26,9 @@ def engine_name(choices: Choices) -> str:
     name: str = choices.get("engine", "ray" if choices.get("address") else "local")
     if name not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    for option in ONLY_RAY:
-        if name != "ray" and choices.get(option):
-            raise ValueError(f"--{option.replace('_', '-')} goes with --engine ray")
+    for option, value in choices.going_to(To.RAY).items():
+        if name != "ray" and value:
+            raise ValueError(f"{dashed(option)} goes with --engine ray")
     timeout = choices.get("timeout")
     if timeout is not None:
         seconds(timeout)  # what cannot be is refused before anything is made

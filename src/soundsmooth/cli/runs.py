@@ -22,8 +22,8 @@ from ..runs.store import Failure, Progress, Store, terms_at
 from ..runs.summary import average_certified_radius, certified_accuracies, labelled
 from ..settings import Settings
 from .certify import ROW, check_commitment, chosen_settings, noted_commitment, show_claim, show_head, show_row
+from .choices import Choices
 from .elsewhere import muster, votes_elsewhere
-from .options import Choices
 from .plain import line, say, shown
 from .shared import inputs, progress_bar, smoother
 

@@ -25,40 +25,44 @@ from ..runs.data import read_npz
 from ..runs.engine import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
-from .options import Choices
+from .choices import Choices
+from .options import BETA, To
 from .plain import line, say, shown
-from .shared import progress_bar
+from .shared import is_demo, progress_bar
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: So many findings and certificates fit on one screen; --json has all.
 SHOWN = 8
 MOST_OF_A_PROMISE = 1 << 20
-FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights", "untrusted", "timeout")
 
 
-def run_verify(
-    target: Path,
-    choices: Choices,
-    replay: str | None,
-    noted_promise: Path | None,
-    content: str | None,
-    beta: str,
-    other_machine: bool,
-    as_json: bool,
-) -> None:
+def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
-    noted = Noted(_digits(choices.get("commitment")), _digits(choices.get("nonce")), _read(noted_promise), content)
-    model, data = _model(choices, replay), _data(choices, replay)
-    given = Given(model, data, replay, probability(beta, "beta"), other_machine)
-    aside, bar = Console(stderr=True, soft_wrap=True, highlight=False), progress_bar()
+    as_json, bar = choices.get("json", False), progress_bar()
+    aside = Console(stderr=True, soft_wrap=True, highlight=False)
+    noted, given = _noted(choices), _given(choices)
     with bar:
-        result = verify(target, noted, given, aside.print if as_json else partial(say, bar.console), _progress(bar))
+        announce = aside.print if as_json else partial(say, bar.console)
+        result = verify(choices.get("target"), noted, given, announce, _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
         show(Console(), result)
     if result.conclusion.code:
         raise typer.Exit(result.conclusion.code)
+
+
+def _noted(choices: Choices) -> Noted:
+    """What the agency wrote down before the certificates were issued."""
+    commitment, nonce = (_digits(choices.get(name)) for name in ("commitment", "nonce"))
+    return Noted(commitment, nonce, read_promise(choices.path("promise")), choices.get("content"))
+
+
+def _given(choices: Choices) -> Given:
+    """What it has now, and how much it wants to see again."""
+    beta = probability(choices.get("beta", BETA), "beta")
+    other_machine = choices.get("other_machine", False)
+    return Given(_model(choices), _data(choices), choices.get("replay"), beta, other_machine)
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -73,7 +77,7 @@ def _digits(text: str | None) -> str | None:
     return None if text is None else text.strip().lower()
 
 
-def _read(path: Path | None) -> Promise | None:
+def read_promise(path: Path | None) -> Promise | None:
     if path is None:
         return None
     text = read_plain(path, "promise", MOST_OF_A_PROMISE)
@@ -85,14 +89,14 @@ def _read(path: Path | None) -> Promise | None:
         raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
 
 
-def _embedded(choices: Choices, replay: str | None) -> bool:
+def _embedded(choices: Choices) -> bool:
     """As for certify: who names neither model nor data means the embedded ones."""
-    return replay is not None and choices.get("model") is None and choices.get("data") is None
+    return choices.get("replay") is not None and is_demo(choices)
 
 
-def _model(choices: Choices, replay: str | None) -> Callable[[Promise], Smoothing] | None:
-    options = choices.only_given(*FOR_THE_MODEL)
-    if _embedded(choices, replay):
+def _model(choices: Choices) -> Callable[[Promise], Smoothing] | None:
+    options = choices.going_to(To.SMOOTHER)
+    if _embedded(choices):
         return lambda promise: promised_smoothing(_embedded_model(promise), promise, options)
     model = choices.get("model")
     return None if model is None else lambda promise: promised_smoothing(model, promise, options)
@@ -109,9 +113,9 @@ def _embedded_model(promise: Promise) -> Path:
     return path
 
 
-def _data(choices: Choices, replay: str | None) -> Callable[[Grid], Inputs] | None:
-    path = embedded.IMAGES if _embedded(choices, replay) else choices.path("data")
-    return None if path is None else lambda grid: read_npz(path, grid, choices.get("layout", "as-is"))
+def _data(choices: Choices) -> Callable[[Grid], Inputs] | None:
+    path = embedded.IMAGES if _embedded(choices) else choices.path("data")
+    return None if path is None else lambda grid: read_npz(path, grid, **choices.going_to(To.DATA))
 
 
 def show(console: Console, result: Verification) -> None:
