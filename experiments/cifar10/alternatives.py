@@ -3,7 +3,7 @@
     python experiments/cifar10/alternatives.py OUT.json WEIGHTS.safetensors... [--data DATA.npz] [--sigma 0.25]
 
 To trust a vote on x + ε in spite of rounding, one would have to show that the network keeps its class in a box around
-it. Two general ways are tried on each network (float16 or float32 weights of `soundsmooth.bench.networks.resnet110`):
+it. Two general ways are tried on each network (weights of float16 or float32, `soundsmooth.lab.bench.networks`):
 
 - The product of the operator norms of the layers, for the ℓ∞ norm, which the box calls for, and for the ℓ2 norm. The
   paper says 10³⁰ to 10¹³⁰. Batch normalisation is folded into its convolution. `plain` multiplies the layers along the
@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 from torch.nn.grad import conv2d_input
 
-from soundsmooth.bench.networks import Normalize, Residual, resnet110
+from soundsmooth.lab.bench.networks import Normalize, Residual, resnet110
 
 SIZE = 32
 COPIES = 8
@@ -348,7 +348,7 @@ def row(path: Path, network: nn.Sequential, sigma: float, data: Path | None) -> 
 
 
 def main(arguments: Sequence[str] | None = None, make: Callable[[], nn.Sequential] = resnet110) -> None:
-    parser = argparse.ArgumentParser(description="Bounds of section 4.3 for networks of bench/networks.py.")
+    parser = argparse.ArgumentParser(description="Bounds of section 4.3 for networks of lab/bench/networks.py.")
     parser.add_argument("out", type=Path)
     parser.add_argument("weights", type=Path, nargs="+")
     parser.add_argument("--data", type=Path)

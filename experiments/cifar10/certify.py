@@ -28,6 +28,7 @@ import networks
 import torch
 
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.unsound import UnsoundStandard
 from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.promise import Inputs, secret
@@ -38,7 +39,6 @@ from soundsmooth.runs.resume import certify_into, open_store
 from soundsmooth.runs.store import Store, terms_at
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoother import Smoother
-from soundsmooth.unsound import UnsoundStandard
 
 UNFINISHED = 3
 GPU_BATCH, CPU_BATCH = 1000, 100

@@ -2,7 +2,7 @@
 
 In Python, `network(weights_file("0.25"))` is the module, in float32 and ready to vote. On the command line:
 
-    soundsmooth certify soundsmooth.bench.networks:resnet110 test.npz --layout nhwc-to-nchw --sigma 0.25 \
+    soundsmooth certify soundsmooth.lab.bench.networks:resnet110 test.npz --layout nhwc-to-nchw --sigma 0.25 \
         --weights experiments/cifar10/weights/resnet110_sigma0.25.safetensors
 
 Both have the same digest. The reader of safetensors is written out, so that torch is all that is needed.
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from soundsmooth.bench.networks import resnet110
+from soundsmooth.lab.bench.networks import resnet110
 
 WEIGHTS = Path(__file__).parent / "weights"
 SIGMAS = ("0.12", "0.25", "0.50", "1.00")

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from soundsmooth.bench.pages import fill, table
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.bench.pages import fill, table
 
 PRECISIONS = ("float32", "float16", "bfloat16")
 

@@ -25,11 +25,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from soundsmooth.bench.asked import paths
-from soundsmooth.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
-from soundsmooth.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
-from soundsmooth.gallery.images import load_images
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.bench.asked import paths
+from soundsmooth.lab.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
+from soundsmooth.lab.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
+from soundsmooth.lab.gallery.images import load_images
 from soundsmooth.machine import environment
 
 

@@ -35,9 +35,9 @@ from compare import (
 )
 from compare import borderline as borderline_images
 
-from soundsmooth.bench.asked import paths
-from soundsmooth.bench.pages import fill, table
 from soundsmooth.exact import float_below
+from soundsmooth.lab.bench.asked import paths
+from soundsmooth.lab.bench.pages import fill, table
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify

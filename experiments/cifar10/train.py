@@ -29,7 +29,7 @@ from networks import SIGMAS, network, weights_file, write_safetensors
 from torch import Tensor, nn
 from torch.nn import functional
 
-from soundsmooth.bench.networks import resnet110
+from soundsmooth.lab.bench.networks import resnet110
 
 PAD, SIDE = 4, 32
 

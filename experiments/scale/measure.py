@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from soundsmooth import embedded
-from soundsmooth.bench.asked import paths
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.bench.asked import paths
 from soundsmooth.machine import environment
 from soundsmooth.models import Identity
 from soundsmooth.noise import law

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from soundsmooth.bench import cpu, gpu, networks
-from soundsmooth.bench.gpu import PRECISIONS, WORKS, Precision, Work
-from soundsmooth.bench.pairs import alternate, milliseconds
-from soundsmooth.bench.rows import keep
 from soundsmooth.certify import certify
 from soundsmooth.grid import Levels
+from soundsmooth.lab.bench import cpu, gpu, networks
+from soundsmooth.lab.bench.gpu import PRECISIONS, WORKS, Precision, Work
+from soundsmooth.lab.bench.pairs import alternate, milliseconds
+from soundsmooth.lab.bench.rows import keep
 from soundsmooth.machine import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Keystream, Law, Noise, Noisy, Purpose, law

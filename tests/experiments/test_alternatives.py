@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from scripts import script
-from soundsmooth.bench.networks import CIFAR10, Normalize, basic, bottleneck, convolution
+from soundsmooth.lab.bench.networks import CIFAR10, Normalize, basic, bottleneck, convolution
 
 alternatives = script("cifar10/alternatives.py")
 SIZE = 8

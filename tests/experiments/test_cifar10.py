@@ -28,9 +28,9 @@ import torch
 from compare import Hits, Pair, Results
 from safetensors.torch import load_file, save_file
 
-from soundsmooth.bench.networks import resnet110
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.grid import IMAGES
+from soundsmooth.lab.bench.networks import resnet110
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.runs.data import read_npz
@@ -88,7 +88,7 @@ def test_the_file_is_read_as_the_library_reads_it(weights: Path) -> None:
 
 def test_python_and_command_line_name_the_same_model(weights: Path) -> None:
     path = networks.weights_file("0.25", weights)
-    named = model_of("soundsmooth.bench.networks:resnet110", weights=path)
+    named = model_of("soundsmooth.lab.bench.networks:resnet110", weights=path)
     assert model_of(networks.network(path)).identity() == named.identity()
 
 

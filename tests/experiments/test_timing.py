@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from scripts import script
-from soundsmooth.bench.gpu import Plain, Work
-from soundsmooth.bench.pages import fill, table
+from soundsmooth.lab.bench.gpu import Plain, Work
+from soundsmooth.lab.bench.pages import fill, table
 from soundsmooth.machine import Place
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import GpuSampler, Purpose, law

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ..bench.gpu import WORKS, measure
+from ..lab.bench.gpu import WORKS, measure
 from ..runs.output import check_new_file
 from .plain import say
 

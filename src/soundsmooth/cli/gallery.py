@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..certificate import raised, truncated
-from ..gallery.entry import Entry, Options, all_certifiers, all_entries
-from ..gallery.numbers import markdown, paper_numbers
-from ..gallery.pictures import check_matplotlib, picture
-from ..gallery.trial import Finding, Trial
+from ..lab.gallery.entry import Entry, Options, all_certifiers, all_entries
+from ..lab.gallery.numbers import markdown, paper_numbers
+from ..lab.gallery.pictures import check_matplotlib, picture
+from ..lab.gallery.trial import Finding, Trial
 from ..settings import copies
 from .plain import line, say
 

@@ -186,7 +186,7 @@ def runs_export(
 @bench.command("cpu")
 def bench_cpu() -> None:
     """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""
-    from ..bench.cpu import run_cpu
+    from ..lab.bench.cpu import run_cpu
 
     run_cpu(Console())
 

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ..gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
-from ..gallery.pictures import check_matplotlib, draw_overlap
+from ..lab.gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
+from ..lab.gallery.pictures import check_matplotlib, draw_overlap
 from ..settings import copies
 from .plain import line
 

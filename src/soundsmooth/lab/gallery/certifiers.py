@@ -1,0 +1,228 @@
+"""The certifiers that the gallery puts side by side: those in use, the paper's proposals, and ours.
+
+Each gets a point of integer levels and a classifier that works in the certifier's own precision, and answers with a
+label and a radius, or abstains, or refuses.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...certify import Counts, Verdict, verdict
+from ...grid import IMAGES
+from ...noise import Keystream, Purpose, Sampler, law
+from ...settings import Settings, settings
+from ...smoother import Smoother
+from ..unsound import UnsoundStandard
+
+Array = npt.NDArray[Any]
+Scores = Callable[[Any], Any]
+#: Makes the classifier for one precision: all its arithmetic must be in it, or the effects of rounding vanish.
+MakeScores = Callable[[np.dtype[Any]], Scores]
+
+
+class Refused(Exception):  # noqa: N818 (a refusal is an answer, not an error)
+    """The certifier declines to certify, and says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a certifier says about a point: a label (or None) with a radius, and the votes it rests on."""
+
+    label: int | None
+    radius: float
+    p_lower: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a certifier: σ, how many copies, at which level, by which bound."""
+
+    sigma: Fraction
+    n: int
+    n0: int = 10_000
+    alpha: Fraction = Fraction(1, 1000)
+    bound: str = "clopper-pearson"
+
+
+class Certifier(Protocol):
+    """One way of certifying by randomized smoothing."""
+
+    @property
+    def name(self) -> str: ...
+
+    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+        """Certify the classifier at the levels x, or raise `Refused`."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Algorithm 1, as the field runs it: image, noise and sum in one float format."""
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return f"standard-{self.dtype}"
+
+    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+        dtype = np.dtype(self.dtype)
+        smooth = UnsoundStandard(make(dtype), classes, task.sigma, dtype=self.dtype)
+        found = smooth.certify(values(x, dtype), min(task.n0, task.n), task.n, task.alpha, 10_000, task.bound)
+        return Answer(found.label, found.radius, found.p_lower, found.counts)
+
+
+@dataclass(frozen=True)
+class FromLevels:
+    """A classifier in double precision, for batches in single precision: by the levels that these stand for."""
+
+    scores: Scores
+
+    def __call__(self, batch: Array) -> Array:
+        return np.asarray(self.scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Exact noise, added in integers. The classifier gets the double nearest to t/255 for each level t.
+
+    (F's input is a float32, a function of the level alone; reading the level back and dividing in double precision is
+    part of the classifier, and lets it compute as the paper's examples do.)
+    """
+
+    name: str = "ours"
+    independence: str = "auto"
+    again: int | None = None
+
+    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+        model, n0 = FromLevels(make(np.dtype("float64"))), min(task.n0, task.n)
+        chosen: dict[str, Any] = {"independence": self.independence, "again": self.again, "batch_size": min(n0, 10_000)}
+        try:
+            smooth = Smoother(model, task.sigma, **chosen)
+            found = smooth.certify(x, n0=n0, n=task.n, alpha=task.alpha, bound=task.bound)
+        except ValueError as error:
+            raise Refused(str(error).split(":")[0]) from error
+        return Answer(found.label, found.radius, found.p_lower, (*found.estimation.classes, found.estimation.nobody))
+
+
+@dataclass(frozen=True)
+class FloatSum:
+    """Exact grid noise with a float addition at the end: the hole in the paper's own published code.
+
+    With index j = T + 255(k + 1) and image level i the model sees fl(fl(fl(j/255) − (k + 1)) + fl(i/255)), clamped.
+    That depends on the pair (i, T) and not on i + T alone.
+    """
+
+    dtype: str = "float32"
+    k: int = 6
+    name: str = "paper-code"
+
+    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+        dtype = np.dtype(self.dtype)
+        return vote_and_certify(self._noisy(dtype, task.sigma), make(dtype), classes, x, task)
+
+    def _noisy(self, dtype: np.dtype[Any], sigma: Fraction) -> "Noise":
+        draw = exact_noise(sigma, self.k)
+        shift = IMAGES.q * (self.k + 1)
+
+        def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
+            noise = draw(x, purpose, first, copies).astype(np.int64)
+            offset = (noise + shift).astype(dtype) / dtype.type(IMAGES.q) - dtype.type(self.k + 1)
+            added: Array = offset + values(x, dtype)
+            return np.clip(added, dtype.type(-self.k), dtype.type(self.k + 1))
+
+        return noisy
+
+
+@dataclass(frozen=True)
+class GuardBand:
+    """The paper's section 4.3: float noise, then rounding to the grid; a copy near a rounding boundary votes against.
+
+    The addition is then harmless. What is left is the float sampler, whose law nobody has proved.
+    """
+
+    dtype: str = "float32"
+    k: int = 6
+    name: str = "guard-band"
+
+    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+        dtype = np.dtype(self.dtype)
+        rng = np.random.default_rng()
+        scores = make(dtype)
+        guard = guard_width(dtype, self.k)
+
+        def near_boundary(scaled: Array) -> Array:
+            distance = np.abs(scaled - np.floor(scaled) - 0.5)
+            return np.asarray((distance <= guard).reshape(len(scaled), -1).any(axis=1))
+
+        def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
+            noise = rng.standard_normal((copies, *x.shape), dtype=np.float32).astype(dtype) * dtype.type(
+                float(task.sigma)
+            )
+            scaled = (noise + values(x, dtype)).astype(np.float64) * IMAGES.q
+            levels = np.clip(np.rint(scaled), -self.k * IMAGES.q, (self.k + 1) * IMAGES.q)
+            rounded: Array = values(levels, dtype)
+            rounded[near_boundary(scaled)] = np.nan  # a vote for nobody, whatever the classifier makes of it
+            return rounded
+
+        return vote_and_certify(noisy, scores, classes, x, task)
+
+
+Noise = Callable[[Array, Purpose, int, int], Array]
+
+
+def one_hot(hit: Array) -> Array:
+    """Scores of two classes."""
+    return np.stack([~hit, hit], axis=1).astype(np.float32)
+
+
+def guard_width(dtype: np.dtype[Any], k: int) -> float:
+    """In levels: half an ulp of the largest sum, for the addition, and as much again for the scaling by 255."""
+    return float(np.spacing(np.asarray(k + 1, dtype))) * IMAGES.q
+
+
+def vote_and_certify(noisy: Noise, scores: Scores, classes: int, x: Array, task: Task, batch: int = 10_000) -> Answer:
+    """Certify as in Algorithm 1, with noisy copies from anywhere; a copy with a NaN votes for nobody."""
+
+    def counts(purpose: Purpose, n: int) -> Counts:
+        total, nobody = np.zeros(classes, np.int64), 0
+        for first in range(0, n, batch):
+            copies = noisy(x, purpose, first, min(batch, n - first))
+            lost = np.isnan(copies).reshape(len(copies), -1).any(axis=1)
+            labels = np.asarray(scores(copies)).argmax(axis=1)[~lost]
+            total += np.bincount(labels, minlength=classes)
+            nobody += int(lost.sum())
+        return Counts(tuple(total.tolist()), nobody)
+
+    found, estimation = _verdict(counts, task)
+    return Answer(found.label, found.radius, found.p_lower, (*estimation.classes, estimation.nobody))
+
+
+def _verdict(counts: Callable[[Purpose, int], Counts], task: Task) -> tuple[Verdict, Counts]:
+    chosen: Settings = settings(min(task.n0, task.n), task.n, task.alpha, task.bound)
+    selection, estimation = counts(Purpose.SELECTION, chosen.n0), counts(Purpose.ESTIMATION, chosen.n)
+    return verdict(selection, estimation, task.sigma, chosen), estimation
+
+
+def exact_noise(sigma: Fraction, k: int) -> Callable[[Array, Purpose, int, int], Array]:
+    """Exact noise T under a fresh key, as levels."""
+
+    sampler, key = Sampler(law(sigma, k)), secrets.token_bytes(32)
+
+    def draw(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
+        noise: Array = sampler.noise(Keystream(key, purpose, 0), first, copies, x.size).levels
+        return noise.reshape(copies, *x.shape)
+
+    return draw
+
+
+def values(levels: Array, dtype: np.dtype[Any]) -> Array:
+    """Levels as floats: one division in the given precision."""
+    divided: Array = np.asarray(levels).astype(dtype) / dtype.type(IMAGES.q)
+    return divided
