@@ -22,7 +22,7 @@ import soundsmooth as ss
 from soundsmooth import __version__, embedded, machine
 from soundsmooth.certificate import raised, truncated
 from soundsmooth.certify import verdict
-from soundsmooth.cli.certify import show_row
+from soundsmooth.cli.screens import show_row
 from soundsmooth.promise import Promise
 from soundsmooth.report import (
     average_certified_radius,

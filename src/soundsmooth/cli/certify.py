@@ -1,49 +1,40 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
-import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
-from ..certificate import Certificate, truncated
-from ..core.independence import Independence
+from ..certificate import Certificate
 from ..models.protocol import named
-from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret
-from ..report import (
-    average_certified_radius,
-    certified_accuracy,
-    decimal_above,
-    decimal_below,
-    largest_radius,
-    radii_that_occur,
-)
+from ..report import average_certified_radius, certified_accuracy, radii_that_occur
 from ..runs.database import is_run
-from ..runs.engine import Smoothing, certify_inputs, promise_of
-from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output, check_new_file
-from ..settings import Settings, settings
+from ..runs.engine import Run, Smoothing, certify_inputs, run_of
+from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
+from ..runs.resume import Engine, certify_into, open_store
+from ..runs.store import Failure, Store, terms_at
+from ..settings import Settings
 from ..smoother import Smoother
 from .choices import Choices
 from .elsewhere import muster, votes_elsewhere
-from .options import DEMO_COPIES, To
-from .plain import line, say
-from .shared import inputs, is_demo, progress_bar, smoother
+from .plain import say
+from .screens import SHARE, show_accuracy, show_claim, show_head, show_row, show_summary
+from .shared import chosen_settings, inputs, is_demo, progress_bar, promised, smoother
 
 ALL_IMAGES = 1000
-ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
+#: Some images failed: the others are certified, and the run can be continued.
+SOME_FAILED = 1
 
 
 def run_certify(choices: Choices) -> None:
     """Certify, show, write."""
     if is_run(choices.path("out")):
-        from .runs import certify_into_run
-
-        return certify_into_run(choices)
+        return _certify_into_run(choices)
     if votes_elsewhere(choices):
         raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
     chosen, noted = chosen_settings(choices), noted_commitment(choices)
@@ -51,10 +42,7 @@ def run_certify(choices: Choices) -> None:
     with Output(choices.path("out"), CERTIFY_HEADER, (*SUFFIXES, ".db")) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        check_commitment(
-            noted,
-            lambda: _promised(smooth.smoothing, images, chosen, hidden),
-        )
+        check_commitment(noted, lambda: promised(smooth.smoothing, images, chosen, hidden))
         bar = progress_bar()
         task = bar.add_task("certifying", total=len(images.levels) * (chosen.n0 + chosen.n))
         records = certify_inputs(smooth.smoothing, images, chosen, hidden, lambda done: bar.advance(task, done))
@@ -123,40 +111,6 @@ def check_commitment(noted: str | None, made: Callable[[], Promise]) -> None:
         )
 
 
-def print_promise(choices: Choices) -> None:
-    """The promise's text on standard output or in a file, exactly as it is hashed, and C on standard error."""
-    out: Path | None = choices.given("out")  # in a configuration file it is where certify writes
-    if out is not None:
-        check_new_file(out, (".txt",))
-    if choices.get("seed") is None:
-        raise ValueError(
-            "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
-        )
-    chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
-    promise = _promise(choices, chosen, hidden)
-    text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
-    if out is None:
-        sys.stdout.buffer.write(text)
-        sys.stdout.flush()
-    else:
-        out.write_bytes(text)
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
-
-
-def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
-    if votes_elsewhere(choices):
-        with muster(choices, chosen, None) as (crowd, mixed):
-            return crowd.run(hidden, mixed).promise
-    smoothing = smoother(choices).smoothing
-    images = inputs(choices, smoothing.law.grid)
-    return _promised(smoothing, images, chosen, hidden)
-
-
-def _promised(smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Promise:
-    identity = smoothing.identity(images.shape, smoothing.batch_for(images.shape, chosen.n))
-    return promise_of(smoothing, identity, images, chosen, hidden)
-
-
 def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> None:
     """The command for the full run, which may be interrupted, and how long it would take at the speed just seen."""
     copies = 100_000
@@ -169,86 +123,91 @@ def _show_next(console: Console, done: list[Certificate], chosen: Settings) -> N
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
-def chosen_settings(choices: Choices) -> Settings:
-    asked = choices.going_to(To.SETTINGS)
-    if is_demo(choices):
-        asked.setdefault("n", DEMO_COPIES)
-    return settings(**asked)
-
-
-def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
-    line(
-        console,
-        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
-        f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
-    )
-    if independence.measured:
-        again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
-        line(
-            console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
-        )
-    if not largest_radius(law.sigma, chosen, independence.rows):
-        why = "at this α nothing can be certified, even if all copies agree"
-        line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
-    line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
-
-
-def _exact(value: Fraction) -> str:
-    """A rational as a decimal if it has a short one, else as a quotient."""
-    decimal = decimal_below(value, 6).rstrip("0").rstrip(".")
-    return decimal if Fraction(decimal) == value else str(value)
-
-
-def show_row(console: Console, record: Certificate) -> None:
-    label = "?" if record.truth is None else record.truth
-    answer = "abstain" if record.label is None else record.label
-    correct, colour = _judgement(record)
-    row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
-
-
-def _notes(record: Certificate) -> Iterator[str]:
-    """What looks like a mistake and would only show as a bad result."""
-    nobody = record.selection.nobody + record.estimation.nobody
-    if nobody:
-        yield f"{nobody} votes for nobody: the scores are NaN"
-    last = len(record.estimation.classes) - 1
-    if record.truth is not None and not 0 <= record.truth <= last:
-        yield f"the model's classes are 0 to {last}: labels must be numbered like them"
-
-
-def _judgement(record: Certificate) -> tuple[str, str]:
-    if record.truth is None:
-        return "?", "default"
-    if record.label is None:
-        return "no", "yellow"
-    return ("yes", "green") if record.correct else ("no", "red")
-
-
 def _show_summary(console: Console, done: list[Certificate], smooth: Smoother, chosen: Settings) -> None:
     law = smooth.smoothing.law
     if all(record.truth is not None for record in done):
-        table = Table(title="certified accuracy", title_justify="left")
-        table.add_column("radius >")
-        table.add_column("share of images")
-        for radius in radii_that_occur(law.sigma, chosen):
-            table.add_row(decimal_below(radius, 2), decimal_below(certified_accuracy(done, radius)))
-        console.print()
-        console.print(table)
-        console.print(f"average certified radius {decimal_below(average_certified_radius(done))}", highlight=False)
+        shares = {radius: certified_accuracy(done, radius) for radius in radii_that_occur(law.sigma, chosen)}
+        show_accuracy(console, {SHARE: shares}, average_certified_radius(done))
     show_claim(console, done[0], chosen.alpha, len(done))
 
 
-def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
-    """What may be concluded, for one image and for all of them, and on what it rests."""
-    warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
-    together = f", for any of these {count} with at most {decimal_above(min(alpha * count, Fraction(1)))}"
-    lines = (
-        f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}"
-        f"{together if count > 1 else ''}.",
-        f"Independence of rows and calls: {first.independence_claim}. Model: {first.trust}. Key: {first.key}{warning}.",
-        f"Commitment {first.commitment}",
-    )
-    console.print()
-    for each in lines:
-        say(console, each)  # a promise that was read from a file may say anything
+def _certify_into_run(choices: Choices) -> None:
+    """Begin a run or continue it; it ends when every image has a certificate or has failed."""
+    path = choices.path("out")
+    assert path is not None
+    chosen = chosen_settings(choices)
+    _secret(choices, path)  # what is wrong with file, seed or commitment is said before the model is loaded
+    noted_commitment(choices, seeded=terms_at(path) is not None)
+    if votes_elsewhere(choices):
+        with muster(choices, chosen, terms_at(path)) as (crowd, mixed):
+            store, run = _open(choices, path, lambda hidden: crowd.run(hidden, mixed))
+            return _finish(path, store, run, crowd.engine(run, choices.get("timeout")))
+    smooth = smoother(choices)
+    images = inputs(choices, smooth.smoothing.law.grid)
+    store, run = _open(choices, path, lambda hidden: _run_here(path, smooth.smoothing, images, chosen, hidden))
+    return _finish(path, store, run)
+
+
+def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) -> None:
+    with store:
+        bar = progress_bar()
+        task = bar.add_task("certifying", total=len(run.inputs.levels) * (run.settings.n0 + run.settings.n))
+        with bar:
+            show_head(bar.console, run.smoothing.law, run.inputs, run.settings, run.promise.independence)
+            _show_before(bar.console, store)
+            bar.advance(task, store.copies_voted())
+            issued = certify_into(store, run, lambda done: bar.advance(task, done), engine=engine)
+            with closing(issued):
+                _show_issued(issued, store, bar)
+        show_summary(bar.console, store)
+        bar.console.print()
+        say(bar.console, f"kept in {path}")
+        if store.progress().failed:
+            raise typer.Exit(SOME_FAILED)
+
+
+def _run_here(path: Path, smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Run:
+    begun = terms_at(path)
+    if begun is not None and smoothing.batch is None and smoothing.model.place is not None:
+        # What fits on a GPU is found by trying; a run that has begun keeps what was found then.
+        smoothing = replace(smoothing, batch=int(begun.promise.values["batch"]))
+    return run_of(smoothing, images, chosen, hidden)
+
+
+def _open(choices: Choices, path: Path, run_with: Callable[[Secret], Run], again: bool = True) -> tuple[Store, Run]:
+    begun = terms_at(path)
+    run = run_with(_secret(choices, path))
+    check_commitment(noted_commitment(choices, seeded=begun is not None), lambda: run.promise)
+    try:
+        return open_store(path, run, votes=not choices.get("no_votes", False)), run
+    except ValueError:
+        # Another process may have begun the run a moment ago, with a seed of its own, which is then ours too.
+        if again and begun is None and choices.get("seed") is None:
+            return _open(choices, path, run_with, again=False)
+        raise
+
+
+def _secret(choices: Choices, path: Path) -> Secret:
+    """What was given; the seed of the run that is there already, if none was."""
+    seed, nonce = choices.get("seed"), choices.get("nonce")
+    begun = terms_at(path) if seed is None else None
+    if begun is None:
+        return secret(seed, nonce)
+    return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
+
+
+def _show_issued(issued: Iterator[Certificate | Failure], store: Store, bar: Progress) -> None:
+    try:
+        for record in issued:
+            show_row(bar.console, record)
+    except KeyboardInterrupt:
+        bar.stop()
+        done = store.progress()
+        say(bar.console, f"stopped: {done.finished} of {done.images} images are finished; the same command continues")
+        raise typer.Exit(130) from None
+
+
+def _show_before(console: Console, store: Store) -> None:
+    before = store.progress()
+    if before.finished or store.copies_voted():
+        say(console, f"continued: {before.finished} of {before.images} images are finished")

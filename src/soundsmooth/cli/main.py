@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..limits import thread_count
+from . import lab
 from .choices import Choices, takes_options
 from .plain import line, shown
 
@@ -22,8 +23,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
-app.add_typer(bench, name="bench")
 runs = typer.Typer(help="Look at runs that certify keeps in a .db file, and export them.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 
@@ -56,7 +55,7 @@ def commit(choices: Choices) -> None:
 
     Give C to the verifier, who then draws a nonce; then run certify with the same options, this seed and that nonce.
     """
-    from .certify import print_promise
+    from .commit import print_promise
 
     print_promise(choices)
 
@@ -119,48 +118,6 @@ def noise(
     write_noise(key, sigma, k, shape, stream, purpose, first, levels, q, threads, out)
 
 
-@app.command("break")
-def break_(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="Entries of the gallery; all of them.")
-    ] = None,
-    against: Annotated[list[str] | None, typer.Option(help="Only this certifier; may be repeated.")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.")] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Images: an .npz, a folder with test.npz or CIFAR-10's python batches, or cifar10."),
-    ] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
-    pictures: Annotated[Path | None, typer.Option(help="A folder for one picture per entry that has one.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Only list entries and certifiers.")] = False,
-    numbers: Annotated[bool, typer.Option("--numbers", help="Only the paper's numbers, found again.")] = False,
-) -> None:
-    """Run the gallery: every known way in which a smoothing certificate has been false, against each certifier."""
-    from .gallery import print_numbers, run_gallery
-
-    if numbers:
-        print_numbers(n)
-        return
-    run_gallery(names or [], against or [], n, data, json_lines, pictures, list_)
-
-
-@app.command()
-def overlap(
-    precision: Annotated[
-        list[str] | None, typer.Option(help="half, single or double; may be repeated. All three by default.")
-    ] = None,
-    n: Annotated[
-        int, typer.Option("--n", help="Draws per pair of levels, in single and double precision.")
-    ] = 1_000_000,
-    plot: Annotated[Path | None, typer.Option(help="A .png file for a plot (needs matplotlib).")] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
-) -> None:
-    """How far the noise around neighbouring levels overlaps in floats: the paper's section 4.2, in three precisions."""
-    from .overlap import run_overlap
-
-    run_overlap(precision or [], n, plot, json_lines)
-
-
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file that certify wrote.")]
 
 
@@ -183,24 +140,10 @@ def runs_export(
     export_run(run, to)
 
 
-@bench.command("cpu")
-def bench_cpu() -> None:
-    """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""
-    from ..lab.bench.cpu import run_cpu
-
-    run_cpu(Console())
-
-
-@bench.command("gpu")
-def bench_gpu(
-    out: Annotated[Path | None, typer.Option(help="Write the results here, as JSON.", show_default=False)] = None,
-    rounds: Annotated[int, typer.Option(help="How often each comparison is repeated.", min=3)] = 5,
-    network: Annotated[str | None, typer.Option(help="Only resnet110 or resnet50.", show_default=False)] = None,
-) -> None:
-    """Noise alone and whole certifications on a GPU, against the forward passes alone and against common practice."""
-    from .bench import run_gpu
-
-    run_gpu(Console(), out, rounds, network)
+app.command("break")(lab.break_)  # it is what people try first
+app.command(hidden=True)(lab.overlap)
+app.add_typer(lab.app, name="lab")
+app.add_typer(lab.bench, name="bench", hidden=True)
 
 
 def main() -> None:

@@ -15,12 +15,14 @@ from rich.progress import (
 from .. import embedded
 from ..exact import positive
 from ..grid import Grid
-from ..promise import Inputs
+from ..promise import Inputs, Promise, Secret
 from ..recipe import SmootherRecipe
 from ..runs.data import read_npz
+from ..runs.engine import Smoothing, promise_of
+from ..settings import Settings, settings
 from ..smoother import Smoother
 from .choices import Choices
-from .options import DEMO_IMAGES, SIGMA, To
+from .options import DEMO_COPIES, DEMO_IMAGES, SIGMA, To
 
 
 def is_demo(choices: Choices) -> bool:
@@ -55,6 +57,19 @@ def inputs(choices: Choices, grid: Grid) -> Inputs:
         raise ValueError("name the data as well: soundsmooth certify MODEL DATA.npz")
     demo = {"limit": DEMO_IMAGES} if is_demo(choices) else {}
     return read_npz(choices.path("data") or embedded.IMAGES, grid, **{**demo, **choices.going_to(To.DATA)})
+
+
+def chosen_settings(choices: Choices) -> Settings:
+    """Copies, α, bound and noise."""
+    asked = choices.going_to(To.SETTINGS)
+    if is_demo(choices):
+        asked.setdefault("n", DEMO_COPIES)
+    return settings(**asked)
+
+
+def promised(smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Promise:
+    identity = smoothing.identity(images.shape, smoothing.batch_for(images.shape, chosen.n))
+    return promise_of(smoothing, identity, images, chosen, hidden)
 
 
 def progress_bar() -> Progress:

@@ -1,0 +1,42 @@
+"""`soundsmooth commit`: the promise and its commitment, before any coin is tossed."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from ..promise import Promise, Secret, secret
+from ..runs.output import check_new_file
+from ..settings import Settings
+from .choices import Choices
+from .elsewhere import muster, votes_elsewhere
+from .shared import chosen_settings, inputs, promised, smoother
+
+
+def print_promise(choices: Choices) -> None:
+    """The promise's text on standard output or in a file, exactly as it is hashed, and C on standard error."""
+    out: Path | None = choices.given("out")  # in a configuration file it is where certify writes
+    if out is not None:
+        check_new_file(out, (".txt",))
+    if choices.get("seed") is None:
+        raise ValueError(
+            "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
+        )
+    chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
+    promise = _promise(choices, chosen, hidden)
+    text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
+    if out is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+    else:
+        out.write_bytes(text)
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
+
+
+def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
+    if votes_elsewhere(choices):
+        with muster(choices, chosen, None) as (crowd, mixed):
+            return crowd.run(hidden, mixed).promise
+    smoothing = smoother(choices).smoothing
+    images = inputs(choices, smoothing.law.grid)
+    return promised(smoothing, images, chosen, hidden)
