@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..plain_files import read_plain
 from ..promise import Inputs, Promise
-from ..report import decimal_above, decimal_below
+from ..report import decimal_above
 from ..runs.data import read_npz
 from ..runs.engine import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
@@ -28,6 +27,7 @@ from ..verify.promised import promised_smoothing
 from .choices import Choices
 from .options import BETA, To
 from .plain import line, say, shown
+from .screens import show_accuracy
 from .shared import is_demo, progress_bar
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
@@ -158,16 +158,10 @@ def _show_accuracy(console: Console, result: Verification) -> None:
     stated, confirmed = result.tally.accuracies(), result.confirmed_accuracies()
     if not stated:
         return
-    console.print()
-    shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in stated.items())
-    say(console, f"certified accuracy as stated, of all {result.tally.promised} promised images: {shares}")
+    columns = {f"as stated, of all {result.tally.promised} promised images": stated}
     if result.replay is not None and confirmed and not result.refuted:
-        shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in confirmed.items())
-        say(console, f"confirmed for the set (error beta = {decimal_above(result.replay.beta)}): {shares}")
-
-
-def _short(radius: Fraction) -> str:
-    return decimal_below(radius, 2)
+        columns[f"confirmed for the set (error beta = {decimal_above(result.replay.beta)})"] = confirmed
+    show_accuracy(console, columns)
 
 
 COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii) struck", "(iii) honest")
