@@ -54,7 +54,7 @@ def said(result: Verification, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     report: dict[str, Any] = json.loads(texts[0])
     prose = " ".join(texts[1].split())
     assert codes[0] == codes[1]
-    assert report["refuted"] == (codes[0] == REFUTED) == ("REFUSED" in prose)
+    assert report["refuted"] == (codes[0] == REFUTED) == ("REJECTED" in prose)
     assert report["full"] == ("FULL VERIFICATION" in prose) == ("a full verification" in prose)
     assert not report["full"] or codes[0] == 0
     if report["votes differ"]:

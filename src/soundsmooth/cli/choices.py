@@ -23,7 +23,7 @@ class Choices:
         return self._given.get(name, self._file.get(name, default))
 
     def given(self, name: str) -> Any:
-        """As the command line says it, whatever is in a configuration file."""
+        """The choice on the command line; a configuration file is ignored."""
         return self._given.get(name)
 
     def path(self, name: str) -> Path | None:

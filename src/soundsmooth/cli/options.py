@@ -16,9 +16,9 @@ import typer
 from ..limits import thread_count
 
 SIGMA = "0.25"
+ALPHA = "0.001"
 BETA = "0.001"
 PREDICT_COPIES = 1000
-PREDICT_ALPHA = "0.001"
 DEMO_COPIES = 10_000
 DEMO_IMAGES = 20
 
@@ -81,7 +81,7 @@ class Option:
     on: tuple[str, ...]
     help: str
     default: str = ""
-    """As the help shows it. The default itself belongs to whatever the option goes to."""
+    """As the help shows it. The default itself belongs to the function that the option goes to."""
     panel: str | None = HOW
     flag: str = ""
     """Where it is not the name with two dashes."""
@@ -141,13 +141,14 @@ OPTIONS = (
     Option("model", TEXT, To.COMMAND, ("verify",), "The model: .onnx, or package.module:factory.", panel=MODEL),
     Option("data", FILE, To.COMMAND, ("verify",), "The data: an .npz file, all of it.", panel=MODEL),
     Option("replay", TEXT, To.COMMAND, ("verify",),
-           "Vote again: 5%, all, or a number of blocks. Drawn after the hash is shown.", panel=VOTES),
+           "Repeat votes: 5%, all, or a number of blocks, drawn after the hash is shown.", panel=VOTES),
     Option("commitment", TEXT, To.COMMAND, ("verify",), "The commitment C that you received.", panel=NOTED),
     Option("nonce", TEXT, To.COMMAND, ("verify",), "The nonce N that you drew after it.", panel=NOTED),
     Option("promise", FILE, To.COMMAND, ("verify",), "The promise, as commit wrote it.", panel=NOTED),
     Option("content", TEXT, To.COMMAND, ("verify",), "The content hash that was handed over.", flag="--hash",
            panel=NOTED),
-    Option("beta", RATIONAL, To.COMMAND, ("verify",), "How often more bad blocks than stated may escape.", BETA,
+    Option("beta", RATIONAL, To.COMMAND, ("verify",),
+           "Upper bound on the probability that more bad blocks than stated escape.", BETA,
            panel=VOTES, value=BETA),
     Option("other_machine", SWITCH, To.COMMAND, ("verify",),
            "This machine is known to round differently: differences may be honest.",
@@ -157,8 +158,9 @@ OPTIONS = (
            f"100000; {DEMO_COPIES} for the demo", alias="--N",
            differs={"predict": {"help": "Noisy copies for one answer.", "default": str(PREDICT_COPIES)}}),
     Option("n0", INTEGER, To.SETTINGS, ISSUING, "Noisy copies that select the class.", "100", alias="--N0"),
-    Option("alpha", RATIONAL, To.SETTINGS, SMOOTHING, "How often a certificate may be false, at the most.", "0.001",
-           differs={"predict": {"help": "How often an answer may be wrong, at the most.", "default": PREDICT_ALPHA}}),
+    Option("alpha", RATIONAL, To.SETTINGS, SMOOTHING,
+           "Upper bound on the probability of issuing a false certificate.", ALPHA,
+           differs={"predict": {"help": "Upper bound on the probability of a wrong answer."}}),
     Option("k", RATIONAL, To.SMOOTHER, SMOOTHING, "Noisy values are clamped to [-k, 1 + k].", "6"),
     Option("bound", TEXT, To.SETTINGS, ISSUING,
            "From the winner's votes: clopper-pearson, hoeffding; with the others': runner-up.", "clopper-pearson"),
@@ -166,33 +168,37 @@ OPTIONS = (
            "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", "fresh"),
     Option("limit", INTEGER, To.DATA, SMOOTHING, "At most this many images.", f"all; {DEMO_IMAGES} for the demo",
            panel=MODEL, alias="--max"),
-    Option("skip", INTEGER, To.DATA, SMOOTHING, "Every SKIP-th image only.", "1", panel=MODEL),
-    Option("batch_size", INTEGER, To.SMOOTHER, SMOOTHING, "Rows the model sees at a time.",
+    Option("skip", INTEGER, To.DATA, SMOOTHING, "Take every SKIP-th image.", "1", panel=MODEL),
+    Option("batch_size", INTEGER, To.SMOOTHER, SMOOTHING, "Rows of a batch.",
            "100; on a GPU the most that fit, up to 10000", alias="--batch"),
-    Option("device", TEXT, To.SMOOTHER, ALL, "cpu, cuda, cuda:1 …", "where the model is", panel=MODEL),
-    Option("dtype", TEXT, To.SMOOTHER, ALL, "float32, bf16 or fp16, for torch models.", "float32", panel=MODEL,
+    Option("device", TEXT, To.SMOOTHER, ALL,
+           "Where the model runs: cpu, cuda, cuda:1 …", "where the model is", panel=MODEL),
+    Option("dtype", TEXT, To.SMOOTHER, ALL, "Precision of torch models: float32, bf16 or fp16.", "float32", panel=MODEL,
            differs={"verify": PROMISED}),
-    Option("channels_last", SWITCH, To.SMOOTHER, ALL, "Memory layout for torch models.", panel=MODEL,
+    Option("channels_last", SWITCH, To.SMOOTHER, ALL,
+           "Use the channels-last memory layout, for torch models.", panel=MODEL,
            differs={"verify": PROMISED}),
-    Option("compile", TEXT, To.SMOOTHER, ALL, "none, cuda-graph or torch-compile, for torch models.", "none",
+    Option("compile", TEXT, To.SMOOTHER, ALL,
+           "How torch models are compiled: none, cuda-graph or torch-compile.", "none",
            panel=MODEL, differs={"verify": PROMISED}),
     Option("threads", INTEGER, To.SMOOTHER, ALL, "Threads for the noise and for the model on the CPU.", "all cores",
            check=thread_count, differs={"verify": {**PROMISED, "panel": MODEL}}),
-    Option("workers", INTEGER, To.SMOOTHER, SMOOTHING, "Copies of the model that work side by side.", "one per GPU",
+    Option("workers", INTEGER, To.SMOOTHER, SMOOTHING, "Copies of the model that run in parallel.", "one per GPU",
            panel=MODEL),
     Option("seed", TEXT, To.COMMAND, ISSUING, "64 hex digits, or any text, which is hashed.", "from the system"),
     Option("nonce", TEXT, To.COMMAND, ("certify",),
            "64 hex digits that the verifier drew after the promise was fixed."),
-    Option("commitment", TEXT, To.COMMAND, ("certify",), "Refuse to run unless the promise has this commitment."),
-    Option("layout", TEXT, To.DATA, ALL, "as-is, nhwc-to-nchw or nchw-to-nhwc.", "as-is", panel=MODEL),
+    Option("commitment", TEXT, To.COMMAND, ("certify",), "Run only if the promise has this commitment."),
+    Option("layout", TEXT, To.DATA, ALL,
+           "Reorder the axes of images: as-is, nhwc-to-nchw or nchw-to-nhwc.", "as-is", panel=MODEL),
     Option("weights", FILE, To.SMOOTHER, ALL, "A .safetensors file for package.module:factory.", panel=MODEL),
     Option("independence", TEXT, To.SMOOTHER, SMOOTHING,
-           "auto (proved; else graphs and torch modules measured, others checked), proved (refuse what is not), "
-           "measured (vote rows again, alone), checked, assumed.", "auto", panel=MODEL),
+           "How it is established: auto (proved; else graphs and torch modules measured, others checked), "
+           "proved (or rejected), measured (vote rows again, alone), checked, assumed.", "auto", panel=MODEL),
     Option("again", INTEGER, To.SMOOTHER, ISSUING, "Rows of each image to vote again, with --independence measured.",
            "1000", panel=MODEL),
     Option("require_proof", SWITCH, To.COMMAND, SMOOTHING,
-           "Refuse a model whose rows are not proved to be independent.", panel=MODEL),
+           "Reject a model whose rows are not proved to be independent.", panel=MODEL),
     Option("untrusted", SWITCH, To.SMOOTHER, ALL,
            "Run the .onnx file in a process that never holds the key or the run.", panel=MODEL),
     Option("timeout", REAL, To.SMOOTHER, ALL,
@@ -206,18 +212,20 @@ OPTIONS = (
            differs={"commit": {"help": "Write the promise to this new file instead."},
                     "predict": {"help": "Write the records here: .jsonl or .tsv."}}),
     Option("no_votes", SWITCH, To.COMMAND, ("certify",),
-           "Keep counts only in the .db, not which copies voted for the label.", panel=MODEL),
+           "Keep only counts in the .db, not which copies voted for the label.", panel=MODEL),
     Option("engine", TEXT, To.COMMAND, ISSUING,
-           "Who votes: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').", "local",
-           panel=SCALE),
-    Option("address", TEXT, To.RAY, ISSUING, "Of the Ray cluster: HOST:PORT or auto.",
+           "Where workers run: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').",
+           "local", panel=SCALE),
+    Option("address", TEXT, To.RAY, ISSUING, "Address of the Ray cluster: HOST:PORT or auto.",
            "RAY_ADDRESS, or one on this machine", panel=SCALE),
-    Option("cpus_per_worker", REAL, To.RAY, ISSUING, "For Ray to reserve.", "the model's threads; 1 beside a GPU",
+    Option("cpus_per_worker", REAL, To.RAY, ISSUING,
+           "CPUs that Ray reserves for each worker.", "the model's threads; 1 beside a GPU",
            panel=SCALE),
-    Option("gpus_per_worker", REAL, To.RAY, ISSUING, "For Ray to reserve; 0.5 for two workers on each.",
+    Option("gpus_per_worker", REAL, To.RAY, ISSUING,
+           "GPUs that Ray reserves for each worker; 0.5 lets two workers share one.",
            "1 for --device cuda", panel=SCALE),
     Option("allow_mixed", SWITCH, To.RAY, ISSUING,
-           "Promise `device: mixed` and let workers of different kinds vote.", panel=SCALE),
+           "Let workers on different kinds of device vote; the promise says `device: mixed`.", panel=SCALE),
     Option("config", FILE, To.COMMAND, SMOOTHING, "A TOML file with any of these options; the command line wins.",
            panel=MODEL),
     Option("json", SWITCH, To.COMMAND, ("verify",), "One JSON object instead of a screen.", panel=None, value=False),

@@ -8,7 +8,7 @@ from ..runs.engine import predict_input
 from ..runs.output import PREDICT_HEADER, Output
 from ..settings import copies
 from .choices import Choices
-from .options import PREDICT_ALPHA, PREDICT_COPIES
+from .options import ALPHA, PREDICT_COPIES
 from .plain import say
 from .shared import inputs, progress_bar, smoother
 
@@ -18,7 +18,7 @@ ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 def run_predict(choices: Choices) -> None:
     """Predict, show, write."""
     n = copies(choices.get("n", PREDICT_COPIES), "n")
-    alpha = probability(choices.get("alpha", PREDICT_ALPHA), "alpha")
+    alpha = probability(choices.get("alpha", ALPHA), "alpha")
     with Output(choices.path("out"), PREDICT_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)

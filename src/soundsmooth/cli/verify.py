@@ -31,7 +31,7 @@ from .screens import show_accuracy
 from .shared import is_demo, progress_bar
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
-#: So many findings and certificates fit on one screen; --json has all.
+#: How many findings and certificates one screen shows; --json has all.
 SHOWN = 8
 MOST_OF_A_PROMISE = 1 << 20
 
@@ -90,7 +90,7 @@ def read_promise(path: Path | None) -> Promise | None:
 
 
 def _embedded(choices: Choices) -> bool:
-    """As for certify: who names neither model nor data means the embedded ones."""
+    """As for certify: without a model and data, the embedded ones are meant."""
     return choices.get("replay") is not None and is_demo(choices)
 
 
@@ -215,7 +215,7 @@ def _show_findings(console: Console, result: Verification) -> None:
 def meaning(result: Verification) -> str:
     """What the agency may conclude, in a few sentences."""
     if result.refuted:
-        return "REFUSED: something does not fit. No certificate of this file should be relied on as it is."
+        return "REJECTED: see what is marked wrong above. Do not rely on any certificate of this file."
     key = _key(result.key_bound)
     if result.replay is None or result.conclusion is Conclusion.CONSISTENT:
         return (
@@ -279,5 +279,5 @@ def _replay_meaning(conclusion: Conclusion, found: Replay) -> str:
 def _key(bound: bool) -> str:
     if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    without = "without --commitment and --nonce nothing is claimed against one who tried many"
+    without = "without --commitment and --nonce nothing is claimed against an issuer who tried many keys"
     return f"The issuer may have chosen the key: {without}."
