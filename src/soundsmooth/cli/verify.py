@@ -67,8 +67,7 @@ def _given(choices: Choices) -> Given:
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
     def begin(total: int) -> Callable[[int], None]:
-        task = bar.add_task("voting again", total=total)
-        return lambda done: bar.advance(task, done)
+        return partial(bar.advance, bar.add_task("voting again", total=total))
 
     return begin
 
