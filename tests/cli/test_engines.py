@@ -7,7 +7,7 @@ import pytest
 
 from soundsmooth.cli.certify import run_certify
 from soundsmooth.cli.choices import Choices
-from soundsmooth.cli.elsewhere import engine_name
+from soundsmooth.cli.engines import engine_name
 from soundsmooth.runs.ray_engine import ray_module
 from soundsmooth.runs.store import Store
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..promise import Promise, Secret, secret
+from ..promise import secret
 from ..runs.output import check_new_file
-from ..settings import Settings
+from ..runs.plan import plan_run
 from .choices import Choices
-from .elsewhere import muster, votes_elsewhere
-from .shared import chosen_settings, inputs, promised, smoother
+from .engines import pool_and_images
+from .shared import chosen_settings
 
 
 def print_promise(choices: Choices) -> None:
@@ -23,7 +23,8 @@ def print_promise(choices: Choices) -> None:
             "commit needs a --seed, and certify the same one: for example 64 digits of openssl rand -hex 32"
         )
     chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
-    promise = _promise(choices, chosen, hidden)
+    with pool_and_images(choices, None) as (pool, images):
+        promise = plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed"))).promise
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)
@@ -31,12 +32,3 @@ def print_promise(choices: Choices) -> None:
     else:
         out.write_bytes(text)
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"commitment {promise.commitment}")
-
-
-def _promise(choices: Choices, chosen: Settings, hidden: Secret) -> Promise:
-    if votes_elsewhere(choices):
-        with muster(choices, chosen, None) as (crowd, mixed):
-            return crowd.run(hidden, mixed).promise
-    smoothing = smoother(choices).smoothing
-    images = inputs(choices, smoothing.law.grid)
-    return promised(smoothing, images, chosen, hidden)

@@ -6,7 +6,7 @@ follow from it.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from enum import Flag, auto
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -56,8 +56,8 @@ REAL = Kind(float, (int, float), "a number")
 SWITCH = Kind(bool, (bool,), "true or false")
 
 
-class To(Enum):
-    """Where an option goes."""
+class To(Flag):
+    """Where an option goes: to one place or to several."""
 
     COMMAND = auto()
     """The command itself."""
@@ -67,8 +67,10 @@ class To(Enum):
     """A keyword of `settings`."""
     DATA = auto()
     """A keyword of `read_npz`."""
+    POOL = auto()
+    """A keyword of `remote_pool`."""
     RAY = auto()
-    """The Ray engine; other engines refuse it."""
+    """Only with the Ray engine: others reject it."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +185,8 @@ OPTIONS = (
            panel=MODEL, differs={"verify": PROMISED}),
     Option("threads", INTEGER, To.SMOOTHER, ALL, "Threads for the noise and for the model on the CPU.", "all cores",
            check=thread_count, differs={"verify": {**PROMISED, "panel": MODEL}}),
-    Option("workers", INTEGER, To.SMOOTHER, SMOOTHING, "Copies of the model that run in parallel.", "one per GPU",
-           panel=MODEL),
+    Option("workers", INTEGER, To.SMOOTHER | To.POOL, SMOOTHING, "Copies of the model that run in parallel.",
+           "one per GPU", panel=MODEL),
     Option("seed", TEXT, To.COMMAND, ISSUING, "64 hex digits, or any text, which is hashed.", "from the system"),
     Option("nonce", TEXT, To.COMMAND, ("certify",),
            "64 hex digits that the verifier drew after the promise was fixed."),
@@ -201,7 +203,7 @@ OPTIONS = (
            "Reject a model whose rows are not proved to be independent.", panel=MODEL),
     Option("untrusted", SWITCH, To.SMOOTHER, ALL,
            "Run the .onnx file in a process that never holds the key or the run.", panel=MODEL),
-    Option("timeout", REAL, To.SMOOTHER, ALL,
+    Option("timeout", REAL, To.SMOOTHER | To.POOL, ALL,
            "Seconds after which a model that hangs is ended: over a batch if it is untrusted, over a block elsewhere.",
            "600 if untrusted, else never", panel=SCALE,
            differs={"verify": {"help": "Seconds after which an untrusted model is ended, over a batch.",
@@ -216,12 +218,12 @@ OPTIONS = (
     Option("engine", TEXT, To.COMMAND, ISSUING,
            "Where workers run: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').",
            "local", panel=SCALE),
-    Option("address", TEXT, To.RAY, ISSUING, "Address of the Ray cluster: HOST:PORT or auto.",
+    Option("address", TEXT, To.POOL | To.RAY, ISSUING, "Address of the Ray cluster: HOST:PORT or auto.",
            "RAY_ADDRESS, or one on this machine", panel=SCALE),
-    Option("cpus_per_worker", REAL, To.RAY, ISSUING,
+    Option("cpus_per_worker", REAL, To.POOL | To.RAY, ISSUING,
            "CPUs that Ray reserves for each worker.", "the model's threads; 1 beside a GPU",
            panel=SCALE),
-    Option("gpus_per_worker", REAL, To.RAY, ISSUING,
+    Option("gpus_per_worker", REAL, To.POOL | To.RAY, ISSUING,
            "GPUs that Ray reserves for each worker; 0.5 lets two workers share one.",
            "1 for --device cuda", panel=SCALE),
     Option("allow_mixed", SWITCH, To.RAY, ISSUING,
@@ -242,4 +244,4 @@ def signature(command: str) -> Signature:
 
 def names_for(to: To) -> list[str]:
     """The options that go to one place, each once."""
-    return list(dict.fromkeys(each.name for each in OPTIONS if each.to is to))
+    return list(dict.fromkeys(each.name for each in OPTIONS if to in each.to))

@@ -4,13 +4,14 @@ from rich.console import Console
 
 from ..certificate import Prediction
 from ..exact import probability
-from ..runs.engine import predict_input
+from ..progress import progress_bar
 from ..runs.output import PREDICT_HEADER, Output
 from ..settings import copies
+from ..smoothing.prediction import predict
 from .choices import Choices
 from .options import ALPHA, PREDICT_COPIES
 from .plain import say
-from .shared import inputs, progress_bar, smoother
+from .shared import inputs, smoother
 
 ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 
@@ -27,7 +28,7 @@ def run_predict(choices: Choices) -> None:
             correct = 0
             bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
             for index, x, truth in zip(images.indices, images.levels, images.labels, strict=True):
-                record = predict_input(smooth.smoothing, index, x, n, alpha)
+                record = predict(smooth.smoothing, index, x, n, alpha)
                 output.prediction(record, truth)
                 correct += record.label is not None and record.label == truth
                 _show_row(bar.console, record, truth)

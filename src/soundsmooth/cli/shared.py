@@ -2,25 +2,14 @@
 
 from typing import Any
 
-from rich import get_console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-
 from .. import embedded
 from ..exact import positive
 from ..grid import Grid
-from ..promise import Inputs, Promise, Secret
-from ..recipe import SmootherRecipe
+from ..promise import Inputs
 from ..runs.data import read_npz
-from ..runs.engine import Smoothing, promise_of
 from ..settings import Settings, settings
 from ..smoother import Smoother
+from ..smoothing.recipe import SmootherRecipe
 from .choices import Choices
 from .options import DEMO_COPIES, DEMO_IMAGES, SIGMA, To
 
@@ -65,25 +54,3 @@ def chosen_settings(choices: Choices) -> Settings:
     if is_demo(choices):
         asked.setdefault("n", DEMO_COPIES)
     return settings(**asked)
-
-
-def promised(smoothing: Smoothing, images: Inputs, chosen: Settings, hidden: Secret) -> Promise:
-    identity = smoothing.identity(images.shape, smoothing.batch_for(images.shape, chosen.n))
-    return promise_of(smoothing, identity, images, chosen, hidden)
-
-
-def progress_bar() -> Progress:
-    """Live in terminals and notebooks; silent where the output is a file."""
-    console = get_console()
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("elapsed"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not (console.is_interactive or console.is_jupyter),  # it would end with an empty line
-    )

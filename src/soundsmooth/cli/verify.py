@@ -18,17 +18,18 @@ from ..grid import Grid
 from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..plain_files import read_plain
+from ..progress import progress_bar
 from ..promise import Inputs, Promise
 from ..report import decimal_above
 from ..runs.data import read_npz
-from ..runs.engine import Smoothing
+from ..smoothing.classifier import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
 from .choices import Choices
 from .options import BETA, To
 from .plain import line, say, shown
 from .screens import show_accuracy
-from .shared import is_demo, progress_bar
+from .shared import is_demo
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: How many findings and certificates one screen shows; --json has all.
