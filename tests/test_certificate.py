@@ -21,7 +21,7 @@ from rich.console import Console
 import soundsmooth as ss
 from soundsmooth import __version__, embedded, machine
 from soundsmooth.certify import verdict
-from soundsmooth.cli.certify import show_row
+from soundsmooth.cli.screens import show_row
 from soundsmooth.core.decimals import raised, truncated
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian

@@ -172,7 +172,7 @@ def _agree(result: Verification) -> None:
     code = result.conclusion.code
     right = [
         report["exit code"] == code,
-        report["refuted"] == (code == 1) == ("REFUSED" in prose) == bool(report["findings"]["count"]),
+        report["refuted"] == (code == 1) == ("REJECTED" in prose) == bool(report["findings"]["count"]),
         report["full"] == ("FULL VERIFICATION" in prose) == (result.conclusion is Conclusion.FULL),
         ("NOT CONFIRMED" in prose) == (code == 3),
         not report["votes differ"] or code in (1, 3),

@@ -18,7 +18,7 @@ import typer
 
 import soundsmooth as ss
 from soundsmooth.audit import Confirmed
-from soundsmooth.cli.options import Choices
+from soundsmooth.cli.choices import Choices
 from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.core.fields import checksum
 from soundsmooth.models.onnx_file import OnnxModel
@@ -46,7 +46,7 @@ def said(result: Verification, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     for as_json in (True, False):
         code = 0
         try:
-            run_verify(Path("run.db"), Choices({}, None), None, None, None, "0.001", False, as_json)
+            run_verify(Choices({"target": Path("run.db"), "json": as_json}))
         except typer.Exit as end:
             code = end.exit_code
         codes.append(code)
@@ -54,7 +54,7 @@ def said(result: Verification, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     report: dict[str, Any] = json.loads(texts[0])
     prose = " ".join(texts[1].split())
     assert codes[0] == codes[1]
-    assert report["refuted"] == (codes[0] == REFUTED) == ("REFUSED" in prose)
+    assert report["refuted"] == (codes[0] == REFUTED) == ("REJECTED" in prose)
     assert report["full"] == ("FULL VERIFICATION" in prose) == ("a full verification" in prose)
     assert not report["full"] or codes[0] == 0
     if report["votes differ"]:

@@ -20,9 +20,9 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth import embedded
-from soundsmooth.cli.options import _read as read_options
+from soundsmooth.cli.choices import read_config
 from soundsmooth.cli.runs import export_run, show_run
-from soundsmooth.cli.verify import _read as read_promise
+from soundsmooth.cli.verify import read_promise
 from soundsmooth.grid import Grid
 from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
@@ -503,7 +503,7 @@ READERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "one.json": (record_file, verify),
     "all.jsonl": (record_file, verify),
     "model.onnx": (model_file, read_model),
-    "options.toml": (lambda path: path.write_text("n = 200") and None, read_options),
+    "options.toml": (lambda path: path.write_text("n = 200") and None, read_config),
 }
 
 

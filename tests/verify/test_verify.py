@@ -393,7 +393,7 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
     assert [each["index"] for each in report["replay"]["certificates"]] == [0, 4, 8]
     wrong = command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
     assert "this is not the promised model" in wrong
-    assert "REFUSED" in wrong
+    assert "REJECTED" in wrong
 
 
 @pytest.mark.parametrize(("issuer", "auditor"), [(["--untrusted"], []), ([], ["--untrusted"])])
@@ -436,7 +436,7 @@ def test_an_option_that_was_forgotten_refutes_nothing(run: Path) -> None:
     """Who names neither model nor data means the embedded ones: for the run of another model that is a mistake."""
     forgotten = command("verify", run, "--replay", "1", code=2)
     assert "a replay needs the model and the data: --model M --data D" in forgotten.stderr
-    assert "REFUSED" not in forgotten.stdout
+    assert "REJECTED" not in forgotten.stdout
 
 
 def test_json_is_one_line(run: Path) -> None:

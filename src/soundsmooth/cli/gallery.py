@@ -38,28 +38,32 @@ def run_gallery(
         copies(n, "n")
     entries = _chosen(names, all_entries(), "entry")
     certifiers = all_certifiers() | {extra.name: extra for entry in entries.values() for extra in entry.extra}
-    wanted = set(_chosen(against, certifiers, "certifier"))
-    console = Console()
+    wanted, console = set(_chosen(against, certifiers, "certifier")), Console()
     if only_list:
         _list(console, entries, list(certifiers))
         return
     if pictures is not None:
         check_matplotlib()
-    usual = [certifier for name, certifier in all_certifiers().items() if name in wanted]
-    shown: list[Trial] = []
-    for entry in entries.values():
-        found = (trial for trial in entry.run(usual, Options(n, data, pictures)) if trial.certifier in wanted)
-        if json_lines:
-            for trial in found:
-                print(json.dumps(trial.to_dict(), ensure_ascii=False), flush=True)
-        else:
-            trials = list(found)
-            _show(console, entry, trials)
-            shown += trials
-        if pictures is not None:
-            picture(entry.name, pictures)
-    if len({trial.entry for trial in shown}) > 1:
+    options = Options(n, data, pictures)
+    shown = [trial for entry in entries.values() for trial in _run(console, entry, wanted, options, json_lines)]
+    if len({trial.entry for trial in shown}) > 1 and not json_lines:
         _show_together(console, shown)
+
+
+def _run(console: Console, entry: Entry, wanted: set[str], options: Options, json_lines: bool) -> list[Trial]:
+    """The trials of one entry, shown as a table, or as JSON lines while they are found."""
+    usual = [certifier for name, certifier in all_certifiers().items() if name in wanted]
+    trials = []
+    for trial in entry.run(usual, options):
+        if trial.certifier in wanted:
+            trials.append(trial)
+            if json_lines:
+                print(json.dumps(trial.to_dict(), ensure_ascii=False), flush=True)
+    if not json_lines:
+        _show(console, entry, trials)
+    if options.pictures is not None:
+        picture(entry.name, options.pictures)
+    return trials
 
 
 def print_numbers(n: int | None) -> None:

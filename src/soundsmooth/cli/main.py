@@ -5,14 +5,15 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from ..limits import thread_count
-from . import options as o
+from . import lab
+from .choices import Choices, takes_options
 from .plain import line, shown
 
 app = typer.Typer(
@@ -22,8 +23,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
-app.add_typer(bench, name="bench")
 runs = typer.Typer(help="Look at runs that certify keeps in a .db file, and export them.", no_args_is_help=True)
 app.add_typer(runs, name="runs")
 
@@ -37,187 +36,49 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit
 
 
-ALIASES = {"alias_n": "n", "alias_n0": "n0", "alias_batch": "batch_size", "alias_max": "limit"}
-
-
-def _choices(given: dict[str, Any]) -> o.Choices:
-    """A command's own parameters as choices, the aliases folded in."""
-    for alias, name in ALIASES.items():
-        value = given.pop(alias, None)
-        given[name] = given.get(name) if value is None else value
-    config = given.pop("config")
-    return o.Choices({name: value for name, value in given.items() if name in o.KNOWN}, config)
-
-
 @app.command()
-def certify(
-    model: o.ModelArgument = None,
-    data: o.DataArgument = None,
-    sigma: o.Sigma = None,
-    n: o.N = None,
-    n0: o.N0 = None,
-    alpha: o.Alpha = None,
-    k: o.K = None,
-    bound: o.Bound = None,
-    noise: o.Noise = None,
-    limit: o.Limit = None,
-    skip: o.Skip = None,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    dtype: o.Dtype = None,
-    channels_last: o.ChannelsLast = None,
-    compile: o.Compile = None,
-    threads: o.Threads = None,
-    workers: o.Workers = None,
-    seed: o.Seed = None,
-    nonce: o.Nonce = None,
-    commitment: o.Commitment = None,
-    layout: o.Layout = None,
-    weights: o.Weights = None,
-    independence: o.Independence = None,
-    again: o.Again = None,
-    require_proof: o.RequireProof = None,
-    untrusted: o.Untrusted = None,
-    timeout: o.Timeout = None,
-    out: o.CertifyOut = None,
-    no_votes: o.NoVotes = None,
-    engine: o.Engine = None,
-    address: o.Address = None,
-    cpus_per_worker: o.CpusPerWorker = None,
-    gpus_per_worker: o.GpusPerWorker = None,
-    allow_mixed: o.AllowMixed = None,
-    config: o.Config = None,
-    alias_n: o.AliasN = None,
-    alias_n0: o.AliasN0 = None,
-    alias_batch: o.AliasBatch = None,
-    alias_max: o.AliasMax = None,
-) -> None:
+@takes_options("certify")
+def certify(choices: Choices) -> None:
     """Certify a classifier on a data set: a proved radius for every image, or an abstention.
 
     Without arguments: a small embedded classifier on 20 embedded images.
     """
     from .certify import run_certify
 
-    run_certify(_choices(dict(locals())))
+    run_certify(choices)
 
 
 @app.command()
-def commit(
-    model: o.ModelArgument = None,
-    data: o.DataArgument = None,
-    sigma: o.Sigma = None,
-    n: o.N = None,
-    n0: o.N0 = None,
-    alpha: o.Alpha = None,
-    k: o.K = None,
-    bound: o.Bound = None,
-    noise: o.Noise = None,
-    limit: o.Limit = None,
-    skip: o.Skip = None,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    dtype: o.Dtype = None,
-    channels_last: o.ChannelsLast = None,
-    compile: o.Compile = None,
-    threads: o.Threads = None,
-    workers: o.Workers = None,
-    seed: o.Seed = None,
-    layout: o.Layout = None,
-    weights: o.Weights = None,
-    independence: o.Independence = None,
-    again: o.Again = None,
-    require_proof: o.RequireProof = None,
-    untrusted: o.Untrusted = None,
-    timeout: o.Timeout = None,
-    out: o.PromiseOut = None,
-    engine: o.Engine = None,
-    address: o.Address = None,
-    cpus_per_worker: o.CpusPerWorker = None,
-    gpus_per_worker: o.GpusPerWorker = None,
-    allow_mixed: o.AllowMixed = None,
-    config: o.Config = None,
-    alias_n: o.AliasN = None,
-    alias_n0: o.AliasN0 = None,
-    alias_batch: o.AliasBatch = None,
-    alias_max: o.AliasMax = None,
-) -> None:
+@takes_options("commit")
+def commit(choices: Choices) -> None:
     """Print the promise and its commitment C, and toss no coin.
 
     Give C to the verifier, who then draws a nonce; then run certify with the same options, this seed and that nonce.
     """
-    from .certify import print_promise
+    from .commit import print_promise
 
-    given = dict(locals())
-    print_promise(_choices({**given, "out": None}), out)
+    print_promise(choices)
 
 
 @app.command()
-def verify(
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A run (.db), or certificates (.json, .jsonl).")],
-    model: o.VerifyModel = None,
-    data: o.VerifyData = None,
-    replay: o.Replay = None,
-    commitment: o.NotedCommitment = None,
-    nonce: o.NotedNonce = None,
-    promise: o.NotedPromise = None,
-    content: o.NotedContent = None,
-    beta: o.Beta = "0.001",
-    other_machine: o.OtherMachine = False,
-    device: o.Device = None,
-    dtype: o.VerifyDtype = None,
-    channels_last: o.VerifyChannelsLast = None,
-    compile: o.VerifyCompile = None,
-    threads: o.VerifyThreads = None,
-    layout: o.Layout = None,
-    weights: o.Weights = None,
-    untrusted: o.Untrusted = None,
-    timeout: o.VerifyTimeout = None,
-    json_: Annotated[bool, typer.Option("--json", help="One JSON object instead of a screen.")] = False,
-) -> None:
+@takes_options("verify")
+def verify(choices: Choices) -> None:
     """Check somebody else's certificates: arithmetic, commitment and key, and, with --replay, the votes.
 
     Ends with 0 if nothing wrong was found, with 1 if something was refuted, with 2 if it could not be read.
     """
     from .verify import run_verify
 
-    given = dict(locals())
-    choices = o.Choices({name: value for name, value in given.items() if name in o.KNOWN}, None)
-    run_verify(target, choices, replay, promise, content, beta, other_machine, json_)
+    run_verify(choices)
 
 
 @app.command()
-def predict(
-    model: o.ModelArgument = None,
-    data: o.DataArgument = None,
-    sigma: o.Sigma = None,
-    n: o.PredictN = None,
-    alpha: o.PredictAlpha = None,
-    k: o.K = None,
-    limit: o.Limit = None,
-    skip: o.Skip = None,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    dtype: o.Dtype = None,
-    channels_last: o.ChannelsLast = None,
-    compile: o.Compile = None,
-    threads: o.Threads = None,
-    workers: o.Workers = None,
-    layout: o.Layout = None,
-    weights: o.Weights = None,
-    independence: o.Independence = None,
-    require_proof: o.RequireProof = None,
-    untrusted: o.Untrusted = None,
-    timeout: o.Timeout = None,
-    out: o.Out = None,
-    config: o.Config = None,
-    alias_n: o.AliasN = None,
-    alias_batch: o.AliasBatch = None,
-    alias_max: o.AliasMax = None,
-) -> None:
+@takes_options("predict")
+def predict(choices: Choices) -> None:
     """The smoothed classifier's own answers, under fresh randomness; it abstains rather than guess."""
     from .predict import run_predict
 
-    run_predict(_choices(dict(locals())))
+    run_predict(choices)
 
 
 @app.command("inspect")
@@ -257,50 +118,11 @@ def noise(
     write_noise(key, sigma, k, shape, stream, purpose, first, levels, q, threads, out)
 
 
-@app.command("break")
-def break_(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME…", help="Entries of the gallery; all of them.")
-    ] = None,
-    against: Annotated[list[str] | None, typer.Option(help="Only this certifier; may be repeated.")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.")] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Images: an .npz, a folder with test.npz or CIFAR-10's python batches, or cifar10."),
-    ] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
-    pictures: Annotated[Path | None, typer.Option(help="A folder for one picture per entry that has one.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Only list entries and certifiers.")] = False,
-    numbers: Annotated[bool, typer.Option("--numbers", help="Only the paper's numbers, found again.")] = False,
-) -> None:
-    """Run the gallery: every known way in which a smoothing certificate has been false, against each certifier."""
-    from .gallery import print_numbers, run_gallery
-
-    if numbers:
-        print_numbers(n)
-        return
-    run_gallery(names or [], against or [], n, data, json_lines, pictures, list_)
-
-
-@app.command()
-def overlap(
-    precision: Annotated[
-        list[str] | None, typer.Option(help="half, single or double; may be repeated. All three by default.")
-    ] = None,
-    n: Annotated[
-        int, typer.Option("--n", help="Draws per pair of levels, in single and double precision.")
-    ] = 1_000_000,
-    plot: Annotated[Path | None, typer.Option(help="A .png file for a plot (needs matplotlib).")] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,
-) -> None:
-    """How far the noise around neighbouring levels overlaps in floats: the paper's section 4.2, in three precisions."""
-    from .overlap import run_overlap
-
-    run_overlap(precision or [], n, plot, json_lines)
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file that certify wrote.")]
 
 
 @runs.command("show")
-def runs_show(run: o.RunArgument) -> None:
+def runs_show(run: RunArgument) -> None:
     """What was promised, how far the run is, and what it says so far."""
     from .runs import show_run
 
@@ -309,7 +131,7 @@ def runs_show(run: o.RunArgument) -> None:
 
 @runs.command("export")
 def runs_export(
-    run: o.RunArgument,
+    run: RunArgument,
     to: Annotated[Path, typer.Option(help="A new .tsv, .jsonl, .csv or .parquet file.")],
 ) -> None:
     """Write the run's certificates to another file. Radii are truncated, never rounded."""
@@ -318,24 +140,10 @@ def runs_export(
     export_run(run, to)
 
 
-@bench.command("cpu")
-def bench_cpu() -> None:
-    """Exact noise against torch.randn, sound against standard certification, proved bounds; ends with JSON."""
-    from ..lab.bench.cpu import run_cpu
-
-    run_cpu(Console())
-
-
-@bench.command("gpu")
-def bench_gpu(
-    out: Annotated[Path | None, typer.Option(help="Write the results here, as JSON.", show_default=False)] = None,
-    rounds: Annotated[int, typer.Option(help="How often each comparison is repeated.", min=3)] = 5,
-    network: Annotated[str | None, typer.Option(help="Only resnet110 or resnet50.", show_default=False)] = None,
-) -> None:
-    """Noise alone and whole certifications on a GPU, against the forward passes alone and against common practice."""
-    from .bench import run_gpu
-
-    run_gpu(Console(), out, rounds, network)
+app.command("break")(lab.break_)  # it is what people try first
+app.command(hidden=True)(lab.overlap)
+app.add_typer(lab.app, name="lab")
+app.add_typer(lab.bench, name="bench", hidden=True)
 
 
 def main() -> None:

@@ -1,7 +1,13 @@
-"""The options of the commands, once."""
+"""The options of certify, commit, predict and verify: one table, each option in one row.
 
-import tomllib
-from collections.abc import Callable, Mapping
+The commands' signatures and their help, the types in a configuration file, and the keywords that are handed on all
+follow from it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,258 +15,235 @@ import typer
 
 from ..audit.bounds import BOUNDS, bound_names
 from ..limits import thread_count
-from ..plain_files import read_plain
 
-_HOW = "How to certify"
-_MODEL = "Model and data"
-_SCALE = "More than one machine"
-MOST_OF_A_FILE = 1 << 20
+SIGMA = "0.25"
+ALPHA = "0.001"
+BETA = "0.001"
+PREDICT_COPIES = 1000
+DEMO_COPIES = 10_000
+DEMO_IMAGES = 20
 
-ModelArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="MODEL",
-        help="An .onnx file, or package.module:factory (which imports the module and so runs its code). "
-        "Without it: the embedded classifier.",
-        show_default=False,
-    ),
-]
-DataArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="DATA",
-        help="An .npz file with x (uint8 images) and y (labels). Without it: the embedded images.",
-        show_default=False,
-    ),
-]
+HOW = "How to certify"
+MODEL = "Model and data"
+SCALE = "More than one machine"
+VOTES = "Votes"
+NOTED = "What you noted"
+
+ISSUING = ("certify", "commit")
+SMOOTHING = (*ISSUING, "predict")
+ALL = (*SMOOTHING, "verify")
 
 
-def _option(
-    text: str, *names: str, default: str = "", panel: str = _HOW, check: Callable[..., Any] | None = None
-) -> Any:
-    shown = f"{text} \\[default: {default}]" if default else text  # escaped: rich would take it for markup
-    return typer.Option(*names, help=shown, rich_help_panel=panel, show_default=False, callback=check)
+@dataclass(frozen=True)
+class Kind:
+    """What an option's value is: on the command line, and in a configuration file."""
+
+    type: Any
+    in_a_file: tuple[Any, ...]
+    wanted: str
+
+    def check(self, what: str, value: object) -> None:
+        """Reject a value of another type; true and false are not numbers."""
+        switch = isinstance(value, bool)
+        if not isinstance(value, self.in_a_file) or switch != (self.type is bool):
+            raise ValueError(f"{what} must be {self.wanted}, not {value!r}")
 
 
-def _alias(name: str) -> Any:
-    return typer.Option(name, hidden=True)
+TEXT = Kind(str, (str,), "a plain value in quotes")
+FILE = Kind(Path, (str,), "a plain value in quotes")
+RATIONAL = Kind(str, (str, int, float), "a plain value in quotes")
+INTEGER = Kind(int, (int,), "an integer")
+REAL = Kind(float, (int, float), "a number")
+SWITCH = Kind(bool, (bool,), "true or false")
 
 
-Sigma = Annotated[str | None, _option("Noise, in units of the [0, 1] range: 0.25, 1/3 …", default="0.25")]
-K = Annotated[str | None, _option("Noisy values are clamped to [-k, 1 + k].", "--k", default="6")]
-N = Annotated[int | None, _option("Noisy copies for the estimate.", "--n", default="100000; 10000 for the demo")]
-N0 = Annotated[int | None, _option("Noisy copies that select the class.", "--n0", default="100")]
-PredictN = Annotated[int | None, _option("Noisy copies for one answer.", "--n", default="1000")]
-Alpha = Annotated[str | None, _option("How often a certificate may be false, at the most.", default="0.001")]
-PredictAlpha = Annotated[str | None, _option("How often an answer may be wrong, at the most.", default="0.001")]
-Bound = Annotated[
-    str | None,
-    _option(
-        f"From the winner's votes: {bound_names(two_sided=False)}; with the others': {bound_names(two_sided=True)}.",
-        default=next(iter(BOUNDS)),
-    ),
-]
-Noise = Annotated[
-    str | None,
-    _option(
-        "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", default="fresh"
-    ),
-]
-Seed = Annotated[str | None, _option("64 hex digits, or any text, which is hashed.", default="from the system")]
-Nonce = Annotated[str | None, _option("64 hex digits that the verifier drew after the promise was fixed.")]
-Commitment = Annotated[str | None, _option("Refuse to run unless the promise has this commitment.")]
-Threads = Annotated[
-    int | None, _option("Threads for the noise and for the model on the CPU.", default="all cores", check=thread_count)
-]
-BatchSize = Annotated[
-    int | None, _option("Rows the model sees at a time.", default="100; on a GPU the most that fit, up to 10000")
-]
+class To(Flag):
+    """Where an option goes: to one place or to several."""
 
-Weights = Annotated[Path | None, _option("A .safetensors file for package.module:factory.", panel=_MODEL)]
-Layout = Annotated[str | None, _option("as-is, nhwc-to-nchw or nchw-to-nhwc.", panel=_MODEL, default="as-is")]
-Untrusted = Annotated[
-    bool | None,
-    _option("Run the .onnx file in a process that never holds the key or the run.", "--untrusted", panel=_MODEL),
-]
-Limit = Annotated[int | None, _option("At most this many images.", panel=_MODEL, default="all; 20 for the demo")]
-Skip = Annotated[int | None, _option("Every SKIP-th image only.", panel=_MODEL, default="1")]
-Device = Annotated[str | None, _option("cpu, cuda, cuda:1 …", panel=_MODEL, default="where the model is")]
-Dtype = Annotated[str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="float32")]
-ChannelsLast = Annotated[bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL)]
-Compile = Annotated[
-    str | None, _option("none, cuda-graph or torch-compile, for torch models.", panel=_MODEL, default="none")
-]
-Workers = Annotated[
-    int | None, _option("Copies of the model that work side by side.", panel=_MODEL, default="one per GPU")
-]
-Independence = Annotated[
-    str | None,
-    _option(
-        "auto (proved; else graphs and torch modules measured, others checked), proved (refuse what is not), "
-        "measured (vote rows again, alone), checked, assumed.",
-        panel=_MODEL,
-        default="auto",
-    ),
-]
-Again = Annotated[
-    int | None, _option("Rows of each image to vote again, with --independence measured.", panel=_MODEL, default="1000")
-]
-RequireProof = Annotated[
-    bool | None,
-    _option("Refuse a model whose rows are not proved to be independent.", "--require-proof", panel=_MODEL),
-]
-Out = Annotated[Path | None, _option("Write the records here: .jsonl or .tsv.", panel=_MODEL)]
-CertifyOut = Annotated[
-    Path | None,
-    _option(
-        "Write the records here: .jsonl or .tsv; or .db, a run that survives interruption: the same command continues.",
-        panel=_MODEL,
-    ),
-]
-NoVotes = Annotated[
-    bool | None,
-    _option("Keep counts only in the .db, not which copies voted for the label.", "--no-votes", panel=_MODEL),
-]
-PromiseOut = Annotated[Path | None, _option("Write the promise to this new file instead.", panel=_MODEL)]
-Engine = Annotated[
-    str | None,
-    _option(
-        "Who votes: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').",
-        panel=_SCALE,
-        default="local",
-    ),
-]
-Address = Annotated[
-    str | None,
-    _option("Of the Ray cluster: HOST:PORT or auto.", panel=_SCALE, default="RAY_ADDRESS, or one on this machine"),
-]
-Timeout = Annotated[
-    float | None,
-    _option(
-        "Seconds after which a model that hangs is ended: over a batch if it is untrusted, over a block elsewhere.",
-        panel=_SCALE,
-        default="600 if untrusted, else never",
-    ),
-]
-CpusPerWorker = Annotated[
-    float | None, _option("For Ray to reserve.", panel=_SCALE, default="the model's threads; 1 beside a GPU")
-]
-GpusPerWorker = Annotated[
-    float | None,
-    _option("For Ray to reserve; 0.5 for two workers on each.", panel=_SCALE, default="1 for --device cuda"),
-]
-AllowMixed = Annotated[
-    bool | None,
-    _option("Promise `device: mixed` and let workers of different kinds vote.", "--allow-mixed", panel=_SCALE),
-]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file that certify wrote.")]
-Config = Annotated[Path | None, _option("A TOML file with any of these options; the command line wins.", panel=_MODEL)]
-
-AliasN = Annotated[int | None, _alias("--N")]
-AliasN0 = Annotated[int | None, _alias("--N0")]
-AliasBatch = Annotated[int | None, _alias("--batch")]
-AliasMax = Annotated[int | None, _alias("--max")]
-
-_NOTED = "What you noted"
-_AGAIN = "Votes"
-VerifyModel = Annotated[str | None, _option("The model: .onnx, or package.module:factory.", "--model", panel=_MODEL)]
-VerifyData = Annotated[Path | None, _option("The data: an .npz file, all of it.", "--data", panel=_MODEL)]
-VerifyTimeout = Annotated[
-    float | None, _option("Seconds after which an untrusted model is ended, over a batch.", panel=_MODEL, default="600")
-]
-VerifyThreads = Annotated[
-    int | None,
-    _option(
-        "Threads for the noise and for the model on the CPU.", panel=_MODEL, default="as promised", check=thread_count
-    ),
-]
-VerifyDtype = Annotated[
-    str | None, _option("float32, bf16 or fp16, for torch models.", panel=_MODEL, default="as promised")
-]
-VerifyChannelsLast = Annotated[
-    bool | None, _option("Memory layout for torch models.", "--channels-last", panel=_MODEL, default="as promised")
-]
-VerifyCompile = Annotated[
-    str | None, _option("none, cuda-graph or torch-compile, for torch models.", panel=_MODEL, default="as promised")
-]
-Replay = Annotated[
-    str | None, _option("Vote again: 5%, all, or a number of blocks. Drawn after the hash is shown.", panel=_AGAIN)
-]
-Beta = Annotated[str, _option("How often more bad blocks than stated may escape.", panel=_AGAIN, default="0.001")]
-OtherMachine = Annotated[
-    bool, _option("This machine is known to round differently: differences may be honest.", panel=_AGAIN)
-]
-NotedCommitment = Annotated[str | None, _option("The commitment C that you received.", "--commitment", panel=_NOTED)]
-NotedNonce = Annotated[str | None, _option("The nonce N that you drew after it.", "--nonce", panel=_NOTED)]
-NotedPromise = Annotated[Path | None, _option("The promise, as commit wrote it.", "--promise", panel=_NOTED)]
-NotedContent = Annotated[str | None, _option("The content hash that was handed over.", "--hash", panel=_NOTED)]
+    COMMAND = auto()
+    """The command itself."""
+    SMOOTHER = auto()
+    """A keyword of `Smoother`; for verify, of the model as it was promised."""
+    SETTINGS = auto()
+    """A keyword of `settings`."""
+    DATA = auto()
+    """A keyword of `read_npz`."""
+    POOL = auto()
+    """A keyword of `remote_pool`."""
+    RAY = auto()
+    """Only with the Ray engine: others reject it."""
 
 
-class Choices:
-    """What was asked for: the command line first, then the configuration file, then the default."""
+@dataclass(frozen=True)
+class Option:
+    """One option: what it is called, what it takes, which commands have it, and where it goes."""
 
-    def __init__(self, given: Mapping[str, object], config: Path | None) -> None:
-        self._given = {name: value for name, value in given.items() if value is not None}
-        self._file = _read(config) if config else {}
+    name: str
+    kind: Kind
+    to: To
+    on: tuple[str, ...]
+    help: str
+    default: str = ""
+    """As the help shows it. The default itself belongs to the function that the option goes to."""
+    panel: str | None = HOW
+    flag: str = ""
+    """Where it is not the name with two dashes."""
+    alias: str = ""
+    """A hidden flag that other programs use for the same."""
+    positional: bool = False
+    value: Any = None
+    """The value without the option; `...` if it cannot be left out."""
+    check: Callable[..., Any] | None = None
+    differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """For a command, the fields that are different there."""
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._given.get(name, self._file.get(name, default))
+    def parameters(self, command: str) -> Iterator[Parameter]:
+        """The parameter that typer makes an option or an argument of; one more for an alias."""
+        mine = replace(self, **self.differs.get(command, {}))
+        yield _parameter(mine.name, mine.kind, mine._info(), mine.value)
+        if mine.alias:
+            yield _parameter(alias_of(mine.name), mine.kind, typer.Option(mine.alias, hidden=True))
 
-    def path(self, name: str) -> Path | None:
-        value = self.get(name)
-        return None if value is None else Path(value)
-
-    def only_given(self, *names: str) -> dict[str, Any]:
-        """The named choices that were made at all, so that others keep their defaults."""
-        return {name: self.get(name) for name in names if self.get(name) is not None}
-
-
-INTEGERS = {"n", "n0", "again", "limit", "skip", "threads", "workers", "batch_size"}
-NUMBERS = {"sigma", "alpha", "k"}
-REALS = {"timeout", "cpus_per_worker", "gpus_per_worker"}
-TEXTS = {
-    "model",
-    "data",
-    "bound",
-    "noise",
-    "device",
-    "dtype",
-    "seed",
-    "nonce",
-    "layout",
-    "weights",
-    "independence",
-    "compile",
-    "out",
-    "engine",
-    "address",
-}
-TRUTHS = {"channels_last", "untrusted", "require_proof", "no_votes", "allow_mixed"}
-#: One file may serve commit, certify and predict: each takes what it needs.
-KNOWN = INTEGERS | NUMBERS | REALS | TEXTS | TRUTHS | {"commitment"}
+    def _info(self) -> Any:
+        # The bracket is escaped: rich would take it for markup.
+        text = f"{self.help} \\[default: {self.default}]" if self.default else self.help
+        if self.positional:
+            return typer.Argument(metavar=self.name.upper(), help=text, show_default=False)
+        flag = self.flag or dashed(self.name)
+        return typer.Option(flag, help=text, rich_help_panel=self.panel, show_default=False, callback=self.check)
 
 
-def _check_type(what: str, name: str, value: object) -> None:
-    if name in INTEGERS and (isinstance(value, bool) or not isinstance(value, int)):
-        raise ValueError(f"{what} must be an integer, not {value!r}")
-    if name in TRUTHS and not isinstance(value, bool):
-        raise ValueError(f"{what} must be true or false, not {value!r}")
-    if name in REALS and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ValueError(f"{what} must be a number, not {value!r}")
-    plain = (str, int, float) if name in NUMBERS else str
-    if name not in INTEGERS | TRUTHS | REALS and not isinstance(value, plain):
-        raise ValueError(f"{what} must be a plain value in quotes, not {value!r}")
+def _parameter(name: str, kind: Kind, info: Any, value: Any = None) -> Parameter:
+    """A keyword whose annotation tells typer the rest."""
+    wanted: Any = kind.type | None if value is None else kind.type
+    default = Parameter.empty if value is ... else value
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[wanted, info])
 
 
-def _read(path: Path) -> dict[str, Any]:
-    text = read_plain(path, "configuration file", MOST_OF_A_FILE)
-    try:
-        entries = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
-    choices = {name.replace("-", "_"): value for name, value in entries.items()}
-    for name, value in choices.items():
-        if name not in KNOWN:
-            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(sorted(KNOWN))}")
-        _check_type(f"{path.name}: {name}", name, value)
-    return choices
+def alias_of(name: str) -> str:
+    """The parameter in which a hidden flag for the option arrives."""
+    return f"alias_{name}"
+
+
+def dashed(name: str) -> str:
+    """The option as it is written on the command line."""
+    return f"--{name.replace('_', '-')}"
+
+
+PROMISED = {"default": "as promised"}
+
+#: In the order in which the help shows them.
+OPTIONS = (
+    Option("target", FILE, To.COMMAND, ("verify",), "A run (.db), or certificates (.json, .jsonl).", positional=True,
+           value=...),
+    Option("model", TEXT, To.COMMAND, SMOOTHING,
+           "An .onnx file, or package.module:factory (which imports the module and so runs its code). "
+           "Without it: the embedded classifier.", positional=True),
+    Option("data", FILE, To.COMMAND, SMOOTHING,
+           "An .npz file with x (uint8 images) and y (labels). Without it: the embedded images.", positional=True),
+    Option("model", TEXT, To.COMMAND, ("verify",), "The model: .onnx, or package.module:factory.", panel=MODEL),
+    Option("data", FILE, To.COMMAND, ("verify",), "The data: an .npz file, all of it.", panel=MODEL),
+    Option("replay", TEXT, To.COMMAND, ("verify",),
+           "Repeat votes: 5%, all, or a number of blocks, drawn after the hash is shown.", panel=VOTES),
+    Option("commitment", TEXT, To.COMMAND, ("verify",), "The commitment C that you received.", panel=NOTED),
+    Option("nonce", TEXT, To.COMMAND, ("verify",), "The nonce N that you drew after it.", panel=NOTED),
+    Option("promise", FILE, To.COMMAND, ("verify",), "The promise, as commit wrote it.", panel=NOTED),
+    Option("content", TEXT, To.COMMAND, ("verify",), "The content hash that was handed over.", flag="--hash",
+           panel=NOTED),
+    Option("beta", RATIONAL, To.COMMAND, ("verify",),
+           "Upper bound on the probability that more bad blocks than stated escape.", BETA,
+           panel=VOTES, value=BETA),
+    Option("other_machine", SWITCH, To.COMMAND, ("verify",),
+           "This machine is known to round differently: differences may be honest.",
+           flag="--other-machine/--no-other-machine", panel=VOTES, value=False),
+    Option("sigma", RATIONAL, To.SMOOTHER, SMOOTHING, "Noise, in units of the [0, 1] range: 0.25, 1/3 …", SIGMA),
+    Option("n", INTEGER, To.SETTINGS, SMOOTHING, "Noisy copies for the estimate.",
+           f"100000; {DEMO_COPIES} for the demo", alias="--N",
+           differs={"predict": {"help": "Noisy copies for one answer.", "default": str(PREDICT_COPIES)}}),
+    Option("n0", INTEGER, To.SETTINGS, ISSUING, "Noisy copies that select the class.", "100", alias="--N0"),
+    Option("alpha", RATIONAL, To.SETTINGS, SMOOTHING,
+           "Upper bound on the probability of issuing a false certificate.", ALPHA,
+           differs={"predict": {"help": "Upper bound on the probability of a wrong answer."}}),
+    Option("k", RATIONAL, To.SMOOTHER, SMOOTHING, "Noisy values are clamped to [-k, 1 + k].", "6"),
+    Option("bound", TEXT, To.SETTINGS, ISSUING,
+           f"From the winner's votes: {bound_names(two_sided=False)}; with the others': {bound_names(two_sided=True)}.",
+           next(iter(BOUNDS))),
+    Option("noise", TEXT, To.SETTINGS, ISSUING,
+           "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", "fresh"),
+    Option("limit", INTEGER, To.DATA, SMOOTHING, "At most this many images.", f"all; {DEMO_IMAGES} for the demo",
+           panel=MODEL, alias="--max"),
+    Option("skip", INTEGER, To.DATA, SMOOTHING, "Take every SKIP-th image.", "1", panel=MODEL),
+    Option("batch_size", INTEGER, To.SMOOTHER, SMOOTHING, "Rows of a batch.",
+           "100; on a GPU the most that fit, up to 10000", alias="--batch"),
+    Option("device", TEXT, To.SMOOTHER, ALL,
+           "Where the model runs: cpu, cuda, cuda:1 …", "where the model is", panel=MODEL),
+    Option("dtype", TEXT, To.SMOOTHER, ALL, "Precision of torch models: float32, bf16 or fp16.", "float32", panel=MODEL,
+           differs={"verify": PROMISED}),
+    Option("channels_last", SWITCH, To.SMOOTHER, ALL,
+           "Use the channels-last memory layout, for torch models.", panel=MODEL,
+           differs={"verify": PROMISED}),
+    Option("compile", TEXT, To.SMOOTHER, ALL,
+           "How torch models are compiled: none, cuda-graph or torch-compile.", "none",
+           panel=MODEL, differs={"verify": PROMISED}),
+    Option("threads", INTEGER, To.SMOOTHER, ALL, "Threads for the noise and for the model on the CPU.", "all cores",
+           check=thread_count, differs={"verify": {**PROMISED, "panel": MODEL}}),
+    Option("workers", INTEGER, To.SMOOTHER | To.POOL, SMOOTHING, "Copies of the model that run in parallel.",
+           "one per GPU", panel=MODEL),
+    Option("seed", TEXT, To.COMMAND, ISSUING, "64 hex digits, or any text, which is hashed.", "from the system"),
+    Option("nonce", TEXT, To.COMMAND, ("certify",),
+           "64 hex digits that the verifier drew after the promise was fixed."),
+    Option("commitment", TEXT, To.COMMAND, ("certify",), "Run only if the promise has this commitment."),
+    Option("layout", TEXT, To.DATA, ALL,
+           "Reorder the axes of images: as-is, nhwc-to-nchw or nchw-to-nhwc.", "as-is", panel=MODEL),
+    Option("weights", FILE, To.SMOOTHER, ALL, "A .safetensors file for package.module:factory.", panel=MODEL),
+    Option("independence", TEXT, To.SMOOTHER, SMOOTHING,
+           "How it is established: auto (proved; else graphs and torch modules measured, others checked), "
+           "proved (or rejected), measured (vote rows again, alone), checked, assumed.", "auto", panel=MODEL),
+    Option("again", INTEGER, To.SMOOTHER, ISSUING, "Rows of each image to vote again, with --independence measured.",
+           "1000", panel=MODEL),
+    Option("require_proof", SWITCH, To.COMMAND, SMOOTHING,
+           "Reject a model whose rows are not proved to be independent.", panel=MODEL),
+    Option("untrusted", SWITCH, To.SMOOTHER, ALL,
+           "Run the .onnx file in a process that never holds the key or the run.", panel=MODEL),
+    Option("timeout", REAL, To.SMOOTHER | To.POOL, ALL,
+           "Seconds after which a model that hangs is ended: over a batch if it is untrusted, over a block elsewhere.",
+           "600 if untrusted, else never", panel=SCALE,
+           differs={"verify": {"help": "Seconds after which an untrusted model is ended, over a batch.",
+                               "default": "600", "panel": MODEL}}),
+    Option("out", FILE, To.COMMAND, SMOOTHING,
+           "Write the records here: .jsonl or .tsv; or .db, a run that survives interruption: the same command "
+           "continues.", panel=MODEL,
+           differs={"commit": {"help": "Write the promise to this new file instead."},
+                    "predict": {"help": "Write the records here: .jsonl or .tsv."}}),
+    Option("no_votes", SWITCH, To.COMMAND, ("certify",),
+           "Keep only counts in the .db, not which copies voted for the label.", panel=MODEL),
+    Option("engine", TEXT, To.COMMAND, ISSUING,
+           "Where workers run: local (threads), processes, or ray (a cluster; pip install 'soundsmooth\\[ray]').",
+           "local", panel=SCALE),
+    Option("address", TEXT, To.POOL | To.RAY, ISSUING, "Address of the Ray cluster: HOST:PORT or auto.",
+           "RAY_ADDRESS, or one on this machine", panel=SCALE),
+    Option("cpus_per_worker", REAL, To.POOL | To.RAY, ISSUING,
+           "CPUs that Ray reserves for each worker.", "the model's threads; 1 beside a GPU",
+           panel=SCALE),
+    Option("gpus_per_worker", REAL, To.POOL | To.RAY, ISSUING,
+           "GPUs that Ray reserves for each worker; 0.5 lets two workers share one.",
+           "1 for --device cuda", panel=SCALE),
+    Option("allow_mixed", SWITCH, To.RAY, ISSUING,
+           "Let workers on different kinds of device vote; the promise says `device: mixed`.", panel=SCALE),
+    Option("config", FILE, To.COMMAND, SMOOTHING, "A TOML file with any of these options; the command line wins.",
+           panel=MODEL),
+    Option("json", SWITCH, To.COMMAND, ("verify",), "One JSON object instead of a screen.", panel=None, value=False),
+)  # fmt: skip
+
+#: What a configuration file may have. One file may serve commit, certify and predict: each takes what it needs.
+IN_A_FILE = {each.name: each.kind for each in OPTIONS if set(each.on) & set(SMOOTHING) and each.name != "config"}
+
+
+def signature(command: str) -> Signature:
+    """What a command takes."""
+    return Signature([made for each in OPTIONS if command in each.on for made in each.parameters(command)])
+
+
+def names_for(to: To) -> list[str]:
+    """The options that go to one place, each once."""
+    return list(dict.fromkeys(each.name for each in OPTIONS if to in each.to))

@@ -8,7 +8,8 @@ from ..progress import progress_bar
 from ..runs.output import PREDICT_HEADER, Output
 from ..settings import copies
 from ..smoothing.prediction import predict
-from .options import Choices
+from .choices import Choices
+from .options import ALPHA, PREDICT_COPIES
 from .plain import say
 from .shared import inputs, smoother
 
@@ -17,7 +18,8 @@ ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 
 def run_predict(choices: Choices) -> None:
     """Predict, show, write."""
-    n, alpha = copies(choices.get("n", 1000), "n"), probability(choices.get("alpha", "0.001"), "alpha")
+    n = copies(choices.get("n", PREDICT_COPIES), "n")
+    alpha = probability(choices.get("alpha", ALPHA), "alpha")
     with Output(choices.path("out"), PREDICT_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)

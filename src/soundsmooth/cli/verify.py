@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -22,38 +21,31 @@ from ..models.registry import digest_binds
 from ..plain_files import read_plain
 from ..progress import progress_bar
 from ..promise import Inputs, Promise
-from ..report import decimal_above, decimal_below
+from ..report import decimal_above
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
 from ..verify.promised import promised_smoothing
-from .options import Choices
+from .choices import Choices
+from .options import BETA, To
 from .plain import line, say, shown
+from .screens import show_accuracy
+from .shared import is_demo
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
-#: So many findings and certificates fit on one screen; --json has all.
+#: How many findings and certificates one screen shows; --json has all.
 SHOWN = 8
 MOST_OF_A_PROMISE = 1 << 20
-FOR_THE_MODEL = ("device", "dtype", "channels_last", "compile", "threads", "weights", "untrusted", "timeout")
 
 
-def run_verify(
-    target: Path,
-    choices: Choices,
-    replay: str | None,
-    noted_promise: Path | None,
-    content: str | None,
-    beta: str,
-    other_machine: bool,
-    as_json: bool,
-) -> None:
+def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
-    noted = Noted(_digits(choices.get("commitment")), _digits(choices.get("nonce")), _read(noted_promise), content)
-    model, data = _model(choices, replay), _data(choices, replay)
-    given = Given(model, data, replay, probability(beta, "beta"), other_machine)
-    aside, bar = Console(stderr=True, soft_wrap=True, highlight=False), progress_bar()
+    as_json, bar = choices.get("json", False), progress_bar()
+    aside = Console(stderr=True, soft_wrap=True, highlight=False)
+    noted, given = _noted(choices), _given(choices)
     with bar:
-        result = verify(target, noted, given, aside.print if as_json else partial(say, bar.console), _progress(bar))
+        announce = aside.print if as_json else partial(say, bar.console)
+        result = verify(choices.get("target"), noted, given, announce, _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
@@ -62,10 +54,22 @@ def run_verify(
         raise typer.Exit(result.conclusion.code)
 
 
+def _noted(choices: Choices) -> Noted:
+    """What the agency wrote down before the certificates were issued."""
+    commitment, nonce = (_digits(choices.get(name)) for name in ("commitment", "nonce"))
+    return Noted(commitment, nonce, read_promise(choices.path("promise")), choices.get("content"))
+
+
+def _given(choices: Choices) -> Given:
+    """What it has now, and how much it wants to see again."""
+    beta = probability(choices.get("beta", BETA), "beta")
+    other_machine = choices.get("other_machine", False)
+    return Given(_model(choices), _data(choices), choices.get("replay"), beta, other_machine)
+
+
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
     def begin(total: int) -> Callable[[int], None]:
-        task = bar.add_task("voting again", total=total)
-        return lambda done: bar.advance(task, done)
+        return partial(bar.advance, bar.add_task("voting again", total=total))
 
     return begin
 
@@ -74,7 +78,7 @@ def _digits(text: str | None) -> str | None:
     return None if text is None else text.strip().lower()
 
 
-def _read(path: Path | None) -> Promise | None:
+def read_promise(path: Path | None) -> Promise | None:
     if path is None:
         return None
     text = read_plain(path, "promise", MOST_OF_A_PROMISE)
@@ -86,14 +90,14 @@ def _read(path: Path | None) -> Promise | None:
         raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
 
 
-def _embedded(choices: Choices, replay: str | None) -> bool:
-    """As for certify: who names neither model nor data means the embedded ones."""
-    return replay is not None and choices.get("model") is None and choices.get("data") is None
+def _embedded(choices: Choices) -> bool:
+    """As for certify: without a model and data, the embedded ones are meant."""
+    return choices.get("replay") is not None and is_demo(choices)
 
 
-def _model(choices: Choices, replay: str | None) -> Callable[[Promise], Smoothing] | None:
-    options = choices.only_given(*FOR_THE_MODEL)
-    if _embedded(choices, replay):
+def _model(choices: Choices) -> Callable[[Promise], Smoothing] | None:
+    options = choices.going_to(To.SMOOTHER)
+    if _embedded(choices):
         return lambda promise: promised_smoothing(_embedded_model(promise), promise, options)
     model = choices.get("model")
     return None if model is None else lambda promise: promised_smoothing(model, promise, options)
@@ -110,9 +114,9 @@ def _embedded_model(promise: Promise) -> Path:
     return path
 
 
-def _data(choices: Choices, replay: str | None) -> Callable[[Grid], Inputs] | None:
-    path = embedded.IMAGES if _embedded(choices, replay) else choices.path("data")
-    return None if path is None else lambda grid: read_npz(path, grid, choices.get("layout", "as-is"))
+def _data(choices: Choices) -> Callable[[Grid], Inputs] | None:
+    path = embedded.IMAGES if _embedded(choices) else choices.path("data")
+    return None if path is None else lambda grid: read_npz(path, grid, **choices.going_to(To.DATA))
 
 
 def show(console: Console, result: Verification) -> None:
@@ -155,16 +159,10 @@ def _show_accuracy(console: Console, result: Verification) -> None:
     stated, confirmed = result.tally.accuracies(), result.confirmed_accuracies()
     if not stated:
         return
-    console.print()
-    shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in stated.items())
-    say(console, f"certified accuracy as stated, of all {result.tally.promised} promised images: {shares}")
+    columns = {f"as stated, of all {result.tally.promised} promised images": stated}
     if result.replay is not None and confirmed and not result.refuted:
-        shares = ", ".join(f"{decimal_below(share)} at r > {_short(r)}" for r, share in confirmed.items())
-        say(console, f"confirmed for the set (error beta = {decimal_above(result.replay.beta)}): {shares}")
-
-
-def _short(radius: Fraction) -> str:
-    return decimal_below(radius, 2)
+        columns[f"confirmed for the set (error beta = {decimal_above(result.replay.beta)})"] = confirmed
+    show_accuracy(console, columns)
 
 
 COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii) struck", "(iii) honest")
@@ -218,7 +216,7 @@ def _show_findings(console: Console, result: Verification) -> None:
 def meaning(result: Verification) -> str:
     """What the agency may conclude, in a few sentences."""
     if result.refuted:
-        return "REFUSED: something does not fit. No certificate of this file should be relied on as it is."
+        return "REJECTED: see what is marked wrong above. Do not rely on any certificate of this file."
     key = _key(result.key_bound)
     if result.replay is None or result.conclusion is Conclusion.CONSISTENT:
         return (
@@ -282,5 +280,5 @@ def _replay_meaning(conclusion: Conclusion, found: Replay) -> str:
 def _key(bound: bool) -> str:
     if bound:
         return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    without = "without --commitment and --nonce nothing is claimed against one who tried many"
+    without = "without --commitment and --nonce nothing is claimed against an issuer who tried many keys"
     return f"The issuer may have chosen the key: {without}."

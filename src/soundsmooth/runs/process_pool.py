@@ -53,7 +53,8 @@ def freeze(recipe: SmootherRecipe, dumps: Callable[[Any], bytes]) -> bytes:
     try:
         return dumps(recipe)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise ValueError(f"the model cannot be sent to another process ({describe_error(error)}): {SENDABLE}") from error
+        why = describe_error(error)
+        raise ValueError(f"the model cannot be sent to another process ({why}): {SENDABLE}") from error
 
 
 def load(recipe: bytes, gpu: int = 0) -> Smoothing:

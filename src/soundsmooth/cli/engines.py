@@ -1,4 +1,4 @@
-"""`--engine processes` and `--engine ray`: the workers are other processes, here or on a cluster."""
+"""`--engine`: threads of this process, other processes of this machine, or a Ray cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,9 @@ from ..promise import Inputs
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import Terms
-from .options import Choices
+from .choices import Choices
+from .options import To, dashed
 from .shared import inputs, recipe, smoother
-
-ONLY_RAY = ("address", "cpus_per_worker", "gpus_per_worker", "allow_mixed")
 
 
 def engine_name(choices: Choices) -> str:
@@ -19,12 +18,12 @@ def engine_name(choices: Choices) -> str:
     name: str = choices.get("engine", "ray" if choices.get("address") else "local")
     if name not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {name!r}")
-    for option in ONLY_RAY:
-        if name != "ray" and choices.get(option):
-            raise ValueError(f"--{option.replace('_', '-')} goes with --engine ray")
+    for option, value in choices.going_to(To.RAY).items():
+        if name != "ray" and value:
+            raise ValueError(f"{dashed(option)} goes with --engine ray")
     timeout = choices.get("timeout")
     if timeout is not None:
-        seconds(timeout)  # what cannot be is refused before anything is made
+        seconds(timeout)  # what cannot be is rejected before anything is made
     hangs = timeout is not None and not choices.get("untrusted")  # an untrusted model has a process of its own
     return "processes" if name == "local" and hangs else name
 
@@ -43,6 +42,5 @@ def pool_and_images(choices: Choices, begun: Terms | None) -> Iterator[tuple[Wor
         return
     how = recipe(choices).with_batch(begun and begun.batch)
     images = inputs(choices, how.grid)
-    options = choices.only_given("workers", "timeout", "address", "cpus_per_worker", "gpus_per_worker")
-    with remote_pool(name, how, **options) as pool:
+    with remote_pool(name, how, **choices.going_to(To.POOL)) as pool:
         yield pool, images
