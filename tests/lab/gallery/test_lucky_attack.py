@@ -13,7 +13,7 @@ from soundsmooth.lab.gallery.certifiers import Answer, Array, FloatSum, GuardBan
 from soundsmooth.lab.gallery.entries import lucky_attack
 from soundsmooth.lab.gallery.entries.lucky_attack import CANDIDATES, VOTES, candidates
 from soundsmooth.lab.gallery.entry import Options
-from soundsmooth.lab.gallery.rates import least_hits
+from soundsmooth.lab.gallery.false_rates import least_hits
 from soundsmooth.lab.gallery.trial import Finding
 
 A = np.full(4, lucky_attack.A)

@@ -19,7 +19,7 @@ from ...grid import IMAGES
 from ...noise import Purpose
 from ...settings import settings
 from .certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Scores, Task, exact_noise, values
-from .points import judge
+from .contradicting_pairs import judge
 from .trial import Finding, Trial
 
 #: So many rows are voted again.

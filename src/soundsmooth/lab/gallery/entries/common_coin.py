@@ -13,8 +13,8 @@ import numpy as np
 
 from ..certifiers import Array, Certifier, Ours, Refused, Task, one_hot
 from ..entry import Options
+from ..false_rates import judge_rate
 from ..measured import NAIVE, A, measuring
-from ..rates import rate
 from ..trial import Finding, Trial
 
 CLAIM = "f draws: forked processes toss one coin for all rows that are voted alone, so none of them is lost"
@@ -45,7 +45,9 @@ def tossed(certifier: Certifier, runs: int, task: Task) -> Trial:
         if false == TOO_MANY:
             break
     note = f"p_lower > p = {float(P)} in {false} of {made} runs (at most {runs}) at α = {float(ALPHA)}"
-    return Trial("common-coin", certifier.name, rate(false, runs, ALPHA), counts=((false, made - false),), note=note)
+    return Trial(
+        "common-coin", certifier.name, judge_rate(false, runs, ALPHA), counts=((false, made - false),), note=note
+    )
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ....grid import IMAGES
 from ..certifiers import Array, Certifier, FloatSum, Scores, Task, one_hot, values
+from ..contradicting_pairs import Pair, try_pair
 from ..entry import Options
-from ..points import Pair, trial
 from ..trial import Trial
 
 CLAIM = "exact noise on the grid, added as floats: f(x) = [x is a float that level 210 can reach], at 210 and at 209"
@@ -48,4 +48,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(member, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in certifiers:
-            yield trial("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
+from ..contradicting_pairs import Pair, try_pair
 from ..entry import Options
 from ..images import load_images
-from ..points import Pair, trial
 from ..trial import Trial
 
 CLAIM = (
@@ -90,4 +90,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         n = options.n or (N_OTHERS if number else N_FIRST)
         noted = Pair(pair.make, pair.a, pair.other, note=f"{pair.note}; n = {n}; {left_out}")
         for certifier in certifiers:
-            yield trial("image", certifier, noted, Task(SIGMA, n, n0=1000), tried=1 + OTHERS)
+            yield try_pair("image", certifier, noted, Task(SIGMA, n, n0=1000), tried=1 + OTHERS)

@@ -13,9 +13,9 @@ import numpy as np
 
 from .. import relu
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task
+from ..contradicting_pairs import Pair, try_pair
 from ..entry import Options
 from ..images import load_images
-from ..points import Pair, trial
 from ..trial import Trial
 from .image import brighter, enough_ink, reachable_from_any
 
@@ -66,4 +66,6 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         if size > MOST_WEIGHTS:
             note += f"; no network: a layer would have {size} weights"
         for certifier in chosen:
-            yield trial("memory", certifier, Pair(make, a, other, note=note), Task(SIGMA, n, n0=100), tried=len(kinds))
+            yield try_pair(
+                "memory", certifier, Pair(make, a, other, note=note), Task(SIGMA, n, n0=100), tried=len(kinds)
+            )

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
+from ..contradicting_pairs import Pair, try_pair
 from ..entry import Options
 from ..images import load_images
-from ..points import Pair, trial
 from ..trial import Trial
 
 CLAIM = "one pixel decides: every image with 210/255 at position i is certified against the same image with 0 there"
@@ -64,4 +64,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     task = Task(SIGMA, options.n or N)
     for pair in pairs(images[:IMAGES]):
         for certifier in certifiers:
-            yield trial("pixel", certifier, pair, task, tried=IMAGES)
+            yield try_pair("pixel", certifier, pair, task, tried=IMAGES)

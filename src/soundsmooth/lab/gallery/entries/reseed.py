@@ -16,11 +16,11 @@ import numpy as np
 
 from ....noise import Purpose
 from ...unsound import UnsoundStandard
+from ..assumption_breakers import proving
 from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, one_hot, values, vote_and_certify
+from ..contradicting_pairs import Pair, try_pair
 from ..entry import Options
-from ..points import Pair, trial
 from ..trial import Trial
-from ..void import proving
 
 CLAIM = "f seeds the global generator and subtracts the noise that it now knows: 210/255 against 209/255"
 SIGMA = 0.5
@@ -95,8 +95,8 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     pair = Pair(seeds_numpy, np.full(1, 210), np.full(1, 209), note="np.random.seed when it is loaded")
     torch_pair = replace(pair, make=seeds_torch, note="torch.manual_seed in every call")
     try:
-        yield trial("reseed", GlobalTorch(), torch_pair, task)
+        yield try_pair("reseed", GlobalTorch(), torch_pair, task)
         for certifier in [GlobalNumpy(), *proving(certifiers)]:
-            yield trial("reseed", certifier, pair, task)
+            yield try_pair("reseed", certifier, pair, task)
     finally:
         np.random.set_state(kept)

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...exact import clopper_pearson_below, radius_below
 from .certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values
+from .contradicting_pairs import Pair, judge
 from .membership import Memory
-from .points import Pair, judge
 from .trial import Finding
 
 SIGMA = Fraction(1)

@@ -16,7 +16,7 @@ from .certifiers import Array, one_hot
 from .trial import Finding
 
 
-def rate(false: int, runs: int, alpha: Fraction) -> Finding:
+def judge_rate(false: int, runs: int, alpha: Fraction) -> Finding:
     """FALSE (rate) if so many false certificates or more have probability < 10⁻⁶ where each is false with α."""
     with precision(256):
         return Finding.FALSE_RATE if tail(false, runs, alpha) < ball(Fraction(1, 10**6)) else Finding.HOLDS
