@@ -17,8 +17,8 @@ import numpy as np
 
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
 from soundsmooth.lab.gallery.certifiers import Array, values
-from soundsmooth.lab.gallery.entries.image import brighter, survivors
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.known_by_floats import brighter, survivors
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
 

@@ -9,9 +9,9 @@ from scipy.stats import binom
 from soundsmooth.certify import Measurement, measured_below
 from soundsmooth.lab.gallery.certifiers import Ours, Task
 from soundsmooth.lab.gallery.entries.common_coin import ALPHA, RUNS, SIGMA, TOO_MANY, P, bounds, run
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.false_rates import judge_rate
 from soundsmooth.lab.gallery.measured import AGAIN, NAIVE
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 2000

@@ -6,7 +6,7 @@ import pytest
 from soundsmooth.lab.gallery.assumption_breakers import Asked, try_deployment
 from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, Ours, Standard, Task
 from soundsmooth.lab.gallery.entries.counter import SIGMA, Counter, RunningMean, run, same
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 1000

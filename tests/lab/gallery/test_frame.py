@@ -22,9 +22,10 @@ from soundsmooth.lab.gallery.certifiers import (
     values,
 )
 from soundsmooth.lab.gallery.contradicting_pairs import Pair, judge, try_pair
-from soundsmooth.lab.gallery.entries.listing1 import reachable_from
-from soundsmooth.lab.gallery.entry import ORDER, Options, all_certifiers, all_entries
+from soundsmooth.lab.gallery.entry import ORDER, all_certifiers, all_entries
+from soundsmooth.lab.gallery.known_by_floats import reachable_from
 from soundsmooth.lab.gallery.numbers import markdown, paper_numbers
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 

@@ -13,8 +13,8 @@ from soundsmooth.exact.binomial import tail
 from soundsmooth.lab.gallery.certifiers import GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries import lucky_key
 from soundsmooth.lab.gallery.entries.lucky_key import ALPHA, ISSUERS, KEYS, N0, P
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.false_rates import certificates, judge_rate, least_hits
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 from soundsmooth.smoother import Smoother
 

@@ -12,8 +12,8 @@ from soundsmooth.lab.gallery import proposition_4_1
 from soundsmooth.lab.gallery.certifiers import Certifier, Ours, Standard, Task
 from soundsmooth.lab.gallery.contradicting_pairs import Pair
 from soundsmooth.lab.gallery.entries import proposition
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 ALPHA = Fraction(1, 1000)

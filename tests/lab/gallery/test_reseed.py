@@ -10,7 +10,7 @@ import torch
 from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
 from soundsmooth.lab.gallery.contradicting_pairs import Pair, try_pair
 from soundsmooth.lab.gallery.entries import reseed
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 N = 2000

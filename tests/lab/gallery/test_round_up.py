@@ -7,7 +7,7 @@ import pytest
 
 from soundsmooth.lab.gallery.certifiers import Ours, Standard
 from soundsmooth.lab.gallery.entries import round_up
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 

@@ -11,8 +11,8 @@ from soundsmooth.exact.binomial import tail
 from soundsmooth.lab.gallery.certifiers import FloatSum, Ours, Standard
 from soundsmooth.lab.gallery.entries import stopping
 from soundsmooth.lab.gallery.entries.stopping import ALPHA, RUNS, boundary, stopped
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.false_rates import exceeding, judge_rate, least_hits
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from soundsmooth.lab.gallery import proposition_4_1
 from soundsmooth.lab.gallery.certifiers import FloatSum, Ours, Standard
-from soundsmooth.lab.gallery.entry import Options, all_entries
+from soundsmooth.lab.gallery.entry import all_entries
+from soundsmooth.lab.gallery.options import Options
 
 #: Class 0 has 0.54 at the point 0 there, which takes more copies to establish.
 COPIES = {"listing1": 20_000, "pixel": 20_000}

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f averages its batch and so reads the image: two grey images a few levels apart, both certified"

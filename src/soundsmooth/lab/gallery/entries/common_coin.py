@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from ..certifiers import Array, Certifier, Ours, Refused, Task, one_hot
-from ..entry import Options
 from ..false_rates import judge_rate
 from ..measured import NAIVE, A, measuring
+from ..options import Options
 from ..trial import Finding, Trial
 
 CLAIM = "f draws: forked processes toss one coin for all rows that are voted alone, so none of them is lost"

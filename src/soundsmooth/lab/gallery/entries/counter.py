@@ -14,7 +14,7 @@ import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f counts its rows, or keeps a running mean: certified at a, deployed at the same a with another answer"

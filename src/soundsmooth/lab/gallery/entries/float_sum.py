@@ -16,7 +16,7 @@ import numpy as np
 from ....grid import IMAGES
 from ..certifiers import Array, Certifier, FloatSum, Scores, Task, one_hot, values
 from ..contradicting_pairs import Pair, try_pair
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "exact noise on the grid, added as floats: f(x) = [x is a float that level 210 can reach], at 210 and at 209"

@@ -18,9 +18,9 @@ from .... import embedded
 from ....models.onnx_file import OnnxModel
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, values
 from ..contradicting_pairs import Pair, try_pair
-from ..entry import Options
 from ..images import Images, Labels, load_images
 from ..membership import Memory
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = (

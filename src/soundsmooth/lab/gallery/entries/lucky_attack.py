@@ -17,7 +17,7 @@ import numpy as np
 from ....grid import IMAGES
 from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task, one_hot
 from ..contradicting_pairs import Pair, judge
-from ..entry import Options
+from ..options import Options
 from ..trial import Finding, Trial
 
 CLAIM = "a true certificate, attacked with uncorrected majority votes over many candidates, and with the correction"

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Certifier, Ours
-from ..entry import Options
 from ..false_rates import exceeding, judge_rate, least_hits
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "keys are tried until the wrong class (p = 0.495) is certified; the share of issuers who succeed exceeds α"

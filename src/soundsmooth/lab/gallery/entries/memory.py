@@ -14,10 +14,10 @@ import numpy as np
 from .. import relu
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task
 from ..contradicting_pairs import Pair, try_pair
-from ..entry import Options
 from ..images import load_images
+from ..known_by_floats import brighter, enough_ink, reachable_from_any
+from ..options import Options
 from ..trial import Trial
-from .image import brighter, enough_ink, reachable_from_any
 
 CLAIM = "H_A knows a set of images, in NumPy and as a network of linear layers and ReLU only"
 SIGMA = Fraction(1)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "row 0 is class 1, all other rows class 0: certified in batches, deployed one by one, at the same a"

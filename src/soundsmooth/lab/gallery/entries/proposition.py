@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 
 from ..certifiers import Certifier, Refused, Task
-from ..entry import Options
 from ..images import load_images
+from ..options import Options
 from ..proposition_4_1 import SIGMA, Case, ask, cases, tally
 from ..trial import Finding, Trial
 

@@ -19,7 +19,7 @@ from ...unsound import UnsoundStandard
 from ..assumption_breakers import proving
 from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, one_hot, values, vote_and_certify
 from ..contradicting_pairs import Pair, try_pair
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f seeds the global generator and subtracts the noise that it now knows: 210/255 against 209/255"

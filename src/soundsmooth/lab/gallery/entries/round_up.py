@@ -17,7 +17,7 @@ from ....exact.balls import ball, lower_end, precision, upper_end
 from ....exact.binomial import tail
 from ....settings import settings
 from ..certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Task
-from ..entry import Options
+from ..options import Options
 from ..trial import Finding, Trial
 
 CLAIM = "the usual formulas and the usual print ('{:.3}') of a radius, at concrete counts, against the proved radius"

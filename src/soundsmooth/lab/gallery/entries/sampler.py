@@ -16,7 +16,7 @@ import numpy as np
 from ....noise import Purpose
 from ..certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values, vote_and_certify
 from ..contradicting_pairs import Pair, try_pair
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "noise drawn in float32, added in float64: f(v) = [a ⊕ fl32(v ⊖ a) = v], 210/255 against 209/255"

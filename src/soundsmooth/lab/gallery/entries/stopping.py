@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Certifier, Ours
-from ..entry import Options
 from ..false_rates import exceeding, judge_rate, least_hits
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "votes are added until the bound is good enough: 1000 looks up to n = 100 000, each at full α"
