@@ -18,6 +18,7 @@ from ...noise import GpuSampler, Keystream, Purpose, law
 from ...promise import Inputs, secret
 from ...runs.engine import Smoothing, certify_inputs
 from ...settings import settings
+from ..unsound import batches, count_votes
 from ..unsound.paper64 import ambiguous_draws, breaking_points
 from .pairs import Alternated, alternate
 
@@ -262,8 +263,8 @@ class Plain:
     def forward_passes(self, n: int) -> None:
         """As many as a certification needs, on batches that lie ready."""
         with self._torch.inference_mode():
-            for size in self._sizes(N0), self._sizes(n):
-                for copies in size:
+            for wanted in (N0, n):
+                for _, copies in batches(wanted, self._work.batch):
                     self._model.forward(self._fixed[copies])
             self._torch.cuda.synchronize()
 
@@ -273,29 +274,26 @@ class Plain:
 
     def votes(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The field's loop: make noise, ask the model, fetch the votes and count them on the CPU."""
-        counts = np.zeros(self._work.classes, np.int64)
+
+        def fetched(first: int, copies: int) -> Any:
+            return self._vote(noisy(copies)).cpu().numpy()
+
         with self._torch.inference_mode():
-            for votes in self._batches(n, noisy):
-                counts += np.bincount(votes.cpu().numpy(), minlength=self._work.classes)
-        return counts
+            return count_votes(fetched, n, self._work.classes, self._work.batch)
 
     def votes_kept(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The same, better written: counts stay on the GPU, and nothing waits for it before the last batch."""
         torch = self._torch
         counts = torch.zeros(self._work.classes, dtype=torch.int64, device=self._image.device)
         with torch.inference_mode():
-            for votes in self._batches(n, noisy):
+            for _, copies in batches(n, self._work.batch):
+                votes = self._vote(noisy(copies))
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
             return counts.cpu().numpy()
 
-    def _batches(self, n: int, noisy: Callable[[int], Any]) -> Iterator[Any]:
-        """The votes of each batch, where the model is."""
-        for copies in self._sizes(n):
-            yield self._model.forward(self._model.cast(noisy(copies))).argmax(1)
-
-    def _sizes(self, n: int) -> Iterator[int]:
-        for first in range(0, n, self._work.batch):
-            yield min(self._work.batch, n - first)
+    def _vote(self, batch: Any) -> Any:
+        """The votes on a batch, where the model is."""
+        return self._model.forward(self._model.cast(batch)).argmax(1)
 
     def noisy(self, copies: int) -> Any:
         batch = self._image.repeat((copies, 1, 1, 1))

@@ -9,7 +9,7 @@ comes out of it is an `UnsoundResult`: a label and a number called a radius, wit
 - `failures`: how likely that failure event is, exactly.
 """
 
-from .certify import UnsoundResult, UnsoundSmooth
+from .certify import UnsoundResult, UnsoundSmooth, batches, count_votes
 from .failures import FailureOdds, failure_anywhere, failure_odds, failure_table
 from .paper64 import UnsoundPaper64, breaking_points, discretized_normal, discretized_normal_literally
 from .standard import UnsoundStandard
@@ -20,7 +20,9 @@ __all__ = [
     "UnsoundResult",
     "UnsoundSmooth",
     "UnsoundStandard",
+    "batches",
     "breaking_points",
+    "count_votes",
     "discretized_normal",
     "discretized_normal_literally",
     "failure_anywhere",

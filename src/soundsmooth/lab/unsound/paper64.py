@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ...exact import Rational
 from ...grid import IMAGES, Grid
 from ...noise.law import Law, law
-from .certify import Classifier, Counts, UnsoundSmooth, batch_sizes
+from .certify import Classifier, Counts, UnsoundSmooth, count_votes
 
 BITS = 64
 
@@ -98,13 +98,13 @@ class UnsoundPaper64(UnsoundSmooth):
     def sample_under_noise(self, x: Any, n: int, batch_size: int = 1000) -> Counts:
         """SampleUnderNoise(f, x, n, σ, k): x' ← clamp(x + ε) in levels. A copy with a Failure votes for nobody."""
         levels = self.law.grid.on_grid(np.asarray(x))
-        counts = np.zeros(self.num_classes, np.int64)
-        for copies in batch_sizes(n, batch_size):
+
+        def votes(first: int, copies: int) -> npt.NDArray[Any]:
             noise, failed = self.noise(copies, levels.shape)
             noisy = np.clip(levels + noise, self.law.lowest, self.law.highest)
-            votes = self._scores(self.values[noisy - self.law.lowest]).argmax(1)
-            counts += np.bincount(votes[~failed], minlength=self.num_classes)
-        return counts
+            return np.asarray(self._scores(self.values[noisy - self.law.lowest]).argmax(1)[~failed])
+
+        return count_votes(votes, n, self.num_classes, batch_size)
 
     def noise(self, copies: int, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """ε [copies, *shape] in levels, and for each copy whether one of its positions was a Failure."""

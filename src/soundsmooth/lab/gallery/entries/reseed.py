@@ -17,7 +17,19 @@ import numpy as np
 from ....noise import Purpose
 from ...unsound import UnsoundStandard
 from ..assumption_breakers import proving
-from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, one_hot, values, vote_and_certify
+from ..certifiers import (
+    Answer,
+    Array,
+    Certifier,
+    MakeScores,
+    Refused,
+    Scores,
+    Task,
+    ask_standard,
+    one_hot,
+    values,
+    vote_and_certify,
+)
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options
 from ..trial import Trial
@@ -82,8 +94,7 @@ class GlobalTorch:
             raise Refused('torch is not installed: pip install "soundsmooth[torch]"') from error
         with torch.random.fork_rng(devices=[]):
             smooth = UnsoundStandard(make(SINGLE), classes, task.sigma, backend="torch")
-            found = smooth.certify(values(x, SINGLE), min(task.n0, task.n), task.n, task.alpha, 1000, task.bound)
-        return Answer(found.label, found.radius, found.p_lower, found.counts)
+            return ask_standard(smooth, values(x, SINGLE), task, batch=1000)
 
 
 EXTRA: tuple[Certifier, ...] = (GlobalTorch(), GlobalNumpy())
