@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from soundsmooth.lab.gallery import global_generators
 from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
 from soundsmooth.lab.gallery.contradicting_pairs import Pair, try_pair
 from soundsmooth.lab.gallery.entries import reseed
@@ -95,7 +96,7 @@ def test_without_torch_the_others_still_run(monkeypatch: pytest.MonkeyPatch) -> 
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(reseed, "import_module", missing)
+    monkeypatch.setattr(global_generators, "import_module", missing)
     answers = found([])
     assert answers["standard-torch"].finding is Finding.REFUSED
     assert "soundsmooth[torch]" in answers["standard-torch"].note
