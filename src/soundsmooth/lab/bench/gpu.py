@@ -183,48 +183,52 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
     module = getattr(networks, work.network)(work.classes).eval().cuda()
     with tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
-        smoothing = Smoothing.of(model, law(sigma), work.batch)
-        own = Smoothing.of(model, law(sigma))
-        plain = Plain(torch, model, work, float(sigma))
-        paper = _PaperSampler(torch, sigma, work.level)
-
-        def actions(images: Inputs, n: int) -> dict[str, Callable[[], object]]:
-            def each(action: Callable[[], object]) -> Callable[[], object]:
-                return lambda: [action() for _ in images.levels]
-
-            return {
-                "forward passes": each(lambda: plain.forward_passes(n)),
-                "standard": each(lambda: plain.standard(plain.noisy, n)),
-                "ours, fresh": lambda: certify_all(smoothing, images, n, "fresh"),
-                "ours, fresh, own batch": lambda: certify_all(own, images, n, "fresh"),
-                "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled, n)),
-                "ours, shared": lambda: certify_all(smoothing, images, n, "shared"),
-                "paper64": each(lambda: plain.standard(paper.noisy, n)),
-            }
-
-        batches = -(-own.batch_for(work.shape, work.n) // work.batch)
-        for warm_up in actions(some_images(work, 2), batches * work.batch).values():
+        smoothing, own = Smoothing.of(model, law(sigma), work.batch), Smoothing.of(model, law(sigma))
+        own_batch = own.batch_for(work.shape, work.n)
+        plain, paper = Plain(torch, model, work, float(sigma)), _PaperSampler(torch, sigma, work.level)
+        for warm_up in _methods(plain, paper, smoothing, own, 2, -(-own_batch // work.batch) * work.batch).values():
             warm_up()
-        images = some_images(work, how_many(lambda: plain.forward_passes(work.n)))
-        few = some_images(work, -(-len(images.levels) // FEW_IMAGES))
-        whole, parts = actions(images, work.n), actions(few, work.n)
+        images = how_many(lambda: plain.forward_passes(work.n))
+        few = -(-images // FEW_IMAGES)
+        whole = _methods(plain, paper, smoothing, own, images, work.n)
+        parts = _methods(plain, paper, smoothing, own, few, work.n)
         first = alternate({name: whole[name] for name in CORE}, rounds)
         second = alternate({name: action for name, action in parts.items() if name not in CORE[1:]}, FEW_ROUNDS)
     more = list(second.seconds)[1:]
-    seconds = {name: first.median(name) / len(images.levels) for name in CORE}
-    seconds |= {name: second.median(name) / len(few.levels) for name in more}
+    seconds = {name: first.median(name) / images for name in CORE}
+    seconds |= {name: second.median(name) / few for name in more}
     return {
         "network": work.network,
         "shape": list(work.shape),
         "n": work.n,
         "batch": work.batch,
-        "own batch": own.batch_for(work.shape, work.n),
+        "own batch": own_batch,
         "precision": precision.name,
-        "images": len(images.levels),
+        "images": images,
         "rounds": rounds,
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
         "ratios": ratios(first, [("ours, fresh", "forward passes"), ("ours, fresh", "standard")])
         | ratios(second, [(name, "forward passes") for name in more]),
+    }
+
+
+def _methods(
+    plain: "Plain", paper: "_PaperSampler", smoothing: Smoothing, own: Smoothing, count: int, n: int
+) -> dict[str, Callable[[], object]]:
+    """The methods that are compared, each for `count` images with n copies."""
+    images = some_images(plain.work, count)
+
+    def each(action: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [action() for _ in images.levels]
+
+    return {
+        "forward passes": each(lambda: plain.forward_passes(n)),
+        "standard": each(lambda: plain.standard(plain.noisy, n)),
+        "ours, fresh": lambda: certify_all(smoothing, images, n, "fresh"),
+        "ours, fresh, own batch": lambda: certify_all(own, images, n, "fresh"),
+        "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled, n)),
+        "ours, shared": lambda: certify_all(smoothing, images, n, "shared"),
+        "paper64": each(lambda: plain.standard(paper.noisy, n)),
     }
 
 
@@ -255,7 +259,8 @@ class Plain:
     """The forward passes alone, and standard smoothing as the field writes it: no bound, no records, no checks."""
 
     def __init__(self, torch: Any, model: TorchModel, work: Work, sigma: float) -> None:
-        self._torch, self._work, self._sigma, self._model = torch, work, sigma, model
+        self.work = work
+        self._torch, self._sigma, self._model = torch, sigma, model
         self._image = torch.from_numpy(IMAGES.values(work.level)).cuda()
         self.noisy_compiled = torch.compile(self.noisy)
         self._fixed = {size: model.cast(self.noisy(size)) for size in (N0, work.batch)}
@@ -264,7 +269,7 @@ class Plain:
         """As many as a certification needs, on batches that lie ready."""
         with self._torch.inference_mode():
             for wanted in (N0, n):
-                for _, copies in batches(wanted, self._work.batch):
+                for _, copies in batches(wanted, self.work.batch):
                     self._model.forward(self._fixed[copies])
             self._torch.cuda.synchronize()
 
@@ -279,14 +284,14 @@ class Plain:
             return self._vote(noisy(copies)).cpu().numpy()
 
         with self._torch.inference_mode():
-            return count_votes(fetched, n, self._work.classes, self._work.batch)
+            return count_votes(fetched, n, self.work.classes, self.work.batch)
 
     def votes_kept(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The same, better written: counts stay on the GPU, and nothing waits for it before the last batch."""
         torch = self._torch
-        counts = torch.zeros(self._work.classes, dtype=torch.int64, device=self._image.device)
+        counts = torch.zeros(self.work.classes, dtype=torch.int64, device=self._image.device)
         with torch.inference_mode():
-            for _, copies in batches(n, self._work.batch):
+            for _, copies in batches(n, self.work.batch):
                 votes = self._vote(noisy(copies))
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
             return counts.cpu().numpy()
