@@ -1,6 +1,6 @@
-"""`soundsmooth bench gpu`: what exact noise costs on a GPU, beside the forward passes and beside common practice.
+"""`soundsmooth bench gpu`: the cost of exact noise on a GPU, beside the forward passes and beside common practice.
 
-Everything that is compared runs in one process, in turn, on the same model, image and batch size.
+The methods run in one process, in turn, on the same model, image and batch size.
 """
 
 import time
@@ -26,9 +26,9 @@ SIGMAS = ("0.12", "0.25", "0.5", "1")
 N0 = 100
 #: Calls that are recorded in one CUDA graph, so that the time to launch them from Python is not measured.
 CALLS = 10
-#: A run takes about so long, where an image takes less.
+#: The length of a run, in seconds, about; where one image takes longer, a run is one image.
 SECONDS = 6
-#: For what is only compared from afar: fewer rounds, and a run takes this part of the time.
+#: Methods outside `CORE` get fewer rounds, and a run of them takes 1/FEW_IMAGES of the time.
 FEW_ROUNDS, FEW_IMAGES = 2, 3
 
 
@@ -150,7 +150,7 @@ def _on_the_gpus_clock(torch: Any, actions: dict[str, Callable[[], object]], rou
 
 def _graph(torch: Any, action: Callable[[], object]) -> Any:
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # what is made once for a stream is not recorded
+    with torch.cuda.stream(stream):  # set-up that happens once per stream is not recorded
         action(), action()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -171,7 +171,7 @@ def _between_events(torch: Any, action: Callable[[], object]) -> float:
     return float(start.elapsed_time(end))
 
 
-#: What the claims rest on.
+#: The methods that the claims rest on.
 CORE = ("forward passes", "standard", "ours, fresh")
 
 
@@ -238,7 +238,7 @@ def some_images(work: Work, count: int) -> Inputs:
 
 
 def how_many(action: Callable[[], object], seconds: float = SECONDS) -> int:
-    """So many images that a run takes some seconds: what is done once for a run weighs little then, as in practice."""
+    """The number of images for which a run takes some seconds. Its set-up then weighs little, as in practice."""
     start = time.perf_counter()
     action()
     return max(1, round(seconds / (time.perf_counter() - start)))
@@ -350,7 +350,7 @@ def torch_with_a_gpu() -> Any:
 
 
 def exactness(elements: int, sigma: str) -> dict[str, int]:
-    """Compare the GPU's noise with the CPU's, element by element, until so many were compared."""
+    """Compare the GPU's noise with the CPU's, element by element, for at least this many elements."""
     from ...noise import Sampler
 
     torch = torch_with_a_gpu()

@@ -1,4 +1,4 @@
-"""Base classifiers that are not one function of one row: what they get a certificate for says nothing."""
+"""Base classifiers that are not one function of one row: their certificates say nothing."""
 
 from dataclasses import replace
 from typing import NamedTuple

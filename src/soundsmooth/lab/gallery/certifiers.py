@@ -32,7 +32,7 @@ class Refused(Exception):  # noqa: N818 (a refusal is an answer, not an error)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a certifier says about a point: a label (or None) with a radius, and the votes it rests on."""
+    """A certifier's answer at a point: a label (or None) with a radius, and the votes it rests on."""
 
     label: int | None
     radius: float
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of a certifier: σ, how many copies, at which level, by which bound."""
+    """A task for a certifier: σ, the numbers of copies, the level α, the bound."""
 
     sigma: Fraction
     n: int
@@ -77,7 +77,7 @@ class Standard:
 
 
 def ask_standard(smooth: UnsoundStandard, x: Array, task: Task, batch: int = 10_000) -> Answer:
-    """What Algorithm 1 says of the floats x."""
+    """Algorithm 1's answer for the floats x."""
     found = smooth.certify(x, min(task.n0, task.n), task.n, task.alpha, batch, task.bound)
     return Answer(found.label, found.radius, found.p_lower, found.counts)
 
@@ -148,7 +148,7 @@ class FloatSum:
 class GuardBand:
     """The paper's section 4.3: float noise, then rounding to the grid; a copy near a rounding boundary votes against.
 
-    The addition is then harmless. What is left is the float sampler, whose law nobody has proved.
+    The addition is then harmless. The float sampler remains, and its law is not proved.
     """
 
     dtype: str = "float32"
@@ -172,7 +172,7 @@ class GuardBand:
             scaled = (noise + values(x, dtype)).astype(np.float64) * IMAGES.q
             levels = np.clip(np.rint(scaled), -self.k * IMAGES.q, (self.k + 1) * IMAGES.q)
             rounded: Array = values(levels, dtype)
-            rounded[near_boundary(scaled)] = np.nan  # a vote for nobody, whatever the classifier makes of it
+            rounded[near_boundary(scaled)] = np.nan  # a vote for nobody
             return rounded
 
         return vote_and_certify(noisy, scores, classes, x, task)

@@ -55,7 +55,7 @@ def try_pair(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: in
 
 
 def judge(first: Answer, second: Answer, squared_distance: Fraction) -> Finding:
-    """What two answers at a known distance say together; the comparison is exact."""
+    """Judge two answers at a known distance together; the comparison is exact."""
     if first.label is None:
         return Finding.ABSTAINS
     reaches = Fraction(first.radius) ** 2 > squared_distance

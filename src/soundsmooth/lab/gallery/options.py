@@ -1,4 +1,4 @@
-"""What the user may change about an entry of the gallery."""
+"""The options of an entry, as the user gives them."""
 
 from dataclasses import dataclass
 from pathlib import Path

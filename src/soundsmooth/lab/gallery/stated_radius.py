@@ -1,4 +1,4 @@
-"""A radius that somebody states for given votes, against the one that these votes prove."""
+"""A stated radius for given votes, against the radius that these votes prove."""
 
 import importlib
 from fractions import Fraction

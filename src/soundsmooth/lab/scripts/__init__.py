@@ -1,1 +1,1 @@
-"""What the scripts of experiments/ share: their arguments, rows of measurements, tables in pages."""
+"""Helpers of the scripts in experiments/: their arguments, rows of measurements, tables in pages."""

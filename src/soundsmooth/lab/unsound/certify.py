@@ -39,7 +39,7 @@ LOWER_CONF_BOUND: dict[str, Callable[[int, int, Fraction], float]] = {
 
 @dataclass(frozen=True)
 class UnsoundResult:
-    """What Certify returned. It is NOT a certificate: the radius may be false."""
+    """The result of Certify. It is NOT a certificate: the radius may be false."""
 
     label: int | None
     """The class, or None for an abstention."""
@@ -50,7 +50,7 @@ class UnsoundResult:
     counts: tuple[int, ...]
     """The votes of the estimation, class by class; a copy whose noise failed is in none of them."""
     selection: tuple[int, ...]
-    """The same of the selection: the top class is the one that p_lower is about."""
+    """The votes of the selection, class by class: p_lower is about their top class."""
 
 
 class UnsoundSmooth(ABC):

@@ -62,7 +62,7 @@ class _Floats(Protocol):
         """x in this precision."""
 
     def under_noise(self, point: Any, copies: int, sigma: float) -> Any:
-        """The batch x + ε, ε ~ N(0, σ²I) or whatever comes closest."""
+        """The batch x + ε, ε ~ N(0, σ²I) as far as the generator can."""
 
     def votes(self, scores: Classifier, batch: Any) -> npt.NDArray[Any]:
         """The class that each row votes for."""

@@ -40,7 +40,7 @@ def mean(batch: Array) -> float:
 
 
 def step(batch: int) -> int:
-    """By how many levels the two images differ in every pixel, for batches of so many rows."""
+    """By how many levels the two images differ in every pixel, for batches of this many rows."""
     return math.ceil(200 / math.sqrt(batch))
 
 

@@ -4,7 +4,7 @@ What the classifier sees, fl(fl(fl(j/255) − (k + 1)) + fl(i/255)), depends on 
 float32 the levels i = 210 and 209 reach 3316 floats each and share 1292 of them, all in the tails: a noisy copy of 209
 is a float that 210 reaches with probability 6.3e-10 (a test adds up the exact chances). So the bare membership test
 tells these neighbours apart, and each is certified far beyond the other. For ours the same test is a function of the
-noisy level, whatever image and noise it came from.
+noisy level, for every image and noise that lead to it.
 """
 
 from collections.abc import Iterator

@@ -26,7 +26,7 @@ COMMITMENTS, REAL_ALPHA = 500, Fraction(1, 10)
 
 
 def lucky(shape: tuple[int, ...], n: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """For each of so many keys: whether selection chooses the wrong class and the bound then exceeds ½."""
+    """For each key: whether selection chooses the wrong class and the bound then exceeds ½."""
     selected = 2 * rng.binomial(N0, float(P), shape) > N0
     return np.asarray(selected & (rng.binomial(n, float(P), shape) >= least_hits(n, Fraction(1, 2), ALPHA)))
 

@@ -1,7 +1,7 @@
 """F_{a,i}(x) = [(x_i ⊖ a) ⊕ a = x_i], the paper's equation (2): one pixel of an image decides, all others are ignored.
 
 Any image with level 210 at position i is certified as class 1, with a ball that holds the same image with level 0
-there, which is class 0. What is around the pixel changes nothing: the images are real ones.
+there, which is class 0. The other pixels change nothing: the images are real ones.
 """
 
 from collections.abc import Iterator

@@ -3,7 +3,7 @@
 With h of n votes the largest radius that Clopper–Pearson allows is the r with P(X ≥ h) = α for X ~ Bin(n, Φ(r/σ)). A
 stated r is too large if and only if that tail, at that r, exceeds α: decided in balls of 512 bits. The usual way is
 scipy's beta.ppf and norm.ppf, which err to both sides, and a print with three digits, which rounds up as often as
-down. Ours is the stored double and what is printed of it. Nothing is sampled: the formulas are the same for all.
+down. Ours is the stored double and its printed decimals. Nothing is sampled: the formulas are the same for all.
 """
 
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ EXTRA: tuple[Certifier, ...] = (FieldFormula(),)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
-    """Concrete counts of the usual n = 100 000, whatever n is asked for.
+    """Concrete counts of the usual n = 100 000; the option n has no effect.
 
     The gallery's other certifiers take their last step from `exact`, so they have no row here.
     """
