@@ -40,7 +40,7 @@ def test_numpy_integers_are_integers() -> None:
     assert few.certify(GREY, n=200).promise.values["batch"] == "50"
     assert type(few.smoothing.batch) is int
     again = ss.Smoother(brightness, sigma="0.25", threads=np.int64(1), independence="measured", again=np.int64(5))
-    assert again.smoothing.model.identity().independence == "measured m=5"
+    assert again.smoothing.model.identity().independence.text == "measured m=5"
     with pytest.raises(ValueError, match="label must be an integer, not 'cat'"):
         smooth.certify(GREY, n=200, label="cat")
 

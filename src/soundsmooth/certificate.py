@@ -13,7 +13,7 @@ from typing import Any
 from .certify import Counts, Measurement, Verdict, verdict
 from .exact import rational
 from .grid import IMAGES
-from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS, is_promised, rows_again
+from .models.protocol import CLOSED, KINDS, OPEN, OPEN_ENDS
 from .noise import SHARED_STREAM
 from .promise import SPEC, Promise
 from .settings import promised_settings
@@ -175,7 +175,7 @@ class Certificate:
 
     def _check_measured(self) -> None:
         """There is a measurement exactly if one was promised, of as many rows, for the bound that allows for it."""
-        measured, rows = self.measured, rows_again(self.independence)
+        measured, rows = self.measured, self.promise.independence.rows
         if measured is None:
             if rows is not None:
                 raise ValueError("the certificate promises to measure independence, and says nothing of the result")
@@ -200,8 +200,7 @@ class Certificate:
             raise ValueError("the certificate's environment is not made of names and texts")
         if not is_time(self.seconds):
             raise ValueError("the certificate's time is no number of seconds")
-        known = promised["spec"] == SPEC and is_promised(promised["independence"])
-        if not known or promised["model kind"] not in KINDS:
+        if promised["spec"] != SPEC or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
         for name in ("n0", "n", "alpha", "sigma", "margin", "batch", "input count"):
             if str(rational(promised[name], f"the certificate's {name}")) != promised[name]:

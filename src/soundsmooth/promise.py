@@ -15,6 +15,7 @@ import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from .core.independence import Independence
 from .grid import Levels
 from .noise import SHARED_STREAM
 
@@ -70,6 +71,11 @@ class Promise:
         """The promised flags: "name=value name=value", or "none"."""
         words = [word.partition("=") for word in self.values["flags"].split(" ")]
         return {name: value for name, equals, value in words if equals}
+
+    @property
+    def independence(self) -> Independence:
+        """How it is promised to be known that rows are independent; a ValueError if it is none of the ways."""
+        return Independence.of_text(self.values["independence"])
 
     @classmethod
     def of_text(cls, text: str) -> "Promise":

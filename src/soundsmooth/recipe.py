@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
+from .core.independence import demanded
 from .exact import Rational
 from .grid import IMAGES, Grid
 from .limits import thread_count
-from .models.protocol import demanded
 from .models.recipe import ModelRecipe
 from .noise import Law, law
 from .runs.engine import Smoothing

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .certificate import Certificate, Prediction
+from .core.independence import demanded
 from .exact import Rational, positive
 from .grid import IMAGES, Grid, unmasked
 from .integers import integer
 from .limits import thread_count
 from .machine import gpus
 from .models import Model, model_of
-from .models.protocol import demanded
 from .noise import law
 from .promise import Inputs, secret
 from .runs.engine import Smoothing, certify_inputs, predict_input

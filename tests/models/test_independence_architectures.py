@@ -31,7 +31,7 @@ def test_architecture_is_proved_as_an_onnx_file(name: str, tmp_path: Path) -> No
     assert as_written.proved, as_written.reason
     model = OnnxModel(path, threads=1, independence="proved")
     model.prepare(ARCHITECTURES[name][1], 6)
-    assert model.identity().independence == "proved"
+    assert model.identity().independence.text == "proved"
     assert model.flags()["optimization"] == "all"
     assert model.report.batch == 6
     assert model.report.operators != as_written.operators  # the optimizer has been at work
@@ -54,7 +54,7 @@ def test_the_embedded_models_are_proved(path: Path) -> None:
     assert prove_graph(path.read_bytes(), witness=True).proved
     model = model_of(path)
     model.prepare((1, 28, 28), 100)
-    assert model.identity().independence == "proved"
+    assert model.identity().independence.text == "proved"
 
 
 def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx.ModelProto:

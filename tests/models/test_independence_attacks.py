@@ -225,4 +225,4 @@ def test_it_is_not_proved_as_it_runs(name: str, tmp_path: Path) -> None:
     model.prepare(shape, BATCH)
     assert model.report is not None
     assert not model.report.proved
-    assert model.identity().independence == "measured m=1000"
+    assert model.identity().independence.text == "measured m=1000"

@@ -935,6 +935,6 @@ def test_the_trap_is_real(name: str, tmp_path: Path) -> None:
         return  # refused altogether
     loaded.prepare(shape, batch or BATCH)
     measurable = loaded.batch is None and not draws_at_random(built.SerializeToString())
-    assert loaded.identity().independence == ("measured m=1000" if measurable else "checked")
+    assert loaded.identity().independence.text == ("measured m=1000" if measurable else "checked")
     with pytest.raises(ValueError, match="cannot be proved"):
         strict.prepare(shape, batch or BATCH)

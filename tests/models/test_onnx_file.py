@@ -207,7 +207,7 @@ def test_options_that_a_file_fixes_are_refused(tmp_path: Path) -> None:
 def independence(path: Path, demand: str = "auto") -> str:
     model = model_of(path, independence=demand)
     model.prepare((1, 2, 2), 5)
-    return model.identity().independence
+    return model.identity().independence.text
 
 
 def test_a_graph_is_proved_or_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import soundsmooth as ss
 from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
+from soundsmooth.core.independence import CHECKED, measured
 from soundsmooth.models import Identity
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.recipe import SmootherRecipe
@@ -190,10 +191,10 @@ def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None
 def test_the_processor_counts_where_it_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a model on a GPU too, if rows are voted alone: they decide there which F is certified."""
     monkeypatch.setattr(station, "processor", lambda: "an EPYC")
-    gpu = Identity("torch", "0" * 64, device="cuda NVIDIA H200", independence="checked")
+    gpu = Identity("torch", "0" * 64, device="cuda NVIDIA H200", independence=CHECKED)
     assert station._kind(gpu).processor == "any"
     assert station._kind(replace(gpu, device="cpu")).processor == "an EPYC"
-    assert station._kind(replace(gpu, independence="measured m=10")).processor == "an EPYC"
+    assert station._kind(replace(gpu, independence=measured(10))).processor == "an EPYC"
 
 
 @dataclass

@@ -22,7 +22,6 @@ import numpy as np
 
 from soundsmooth.certificate import Certificate, checksum
 from soundsmooth.certify import Counts, Measurement, verdict
-from soundsmooth.models.protocol import rows_again
 from soundsmooth.noise import Purpose
 from soundsmooth.promise import Promise, Secret
 from soundsmooth.runs.blocks import VoteBlock, hits_of, packed_bits
@@ -412,6 +411,13 @@ def _summed(db: sqlite3.Connection, place: object, purpose: Purpose) -> Counts:
     return Counts(tuple(map(sum, columns)), sum(counts.nobody for counts in found))
 
 
+def rows_again(promise: Promise) -> int | None:
+    """The promised number of rows to vote again, also of a promise that no program makes."""
+    with suppress(ValueError):
+        return promise.independence.rows
+    return None
+
+
 def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
     """Compute anew what follows from promise, blocks and rows alone; with `fixed`, only the digests of certificates."""
     held = dict(db.execute("SELECT name, value FROM run"))
@@ -419,7 +425,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
     db.execute("UPDATE run SET value = ? WHERE name = 'commitment'", (promise.commitment,))
     secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
     environments = {id: json.loads(text) for id, text in db.execute("SELECT id, text FROM environments")}
-    again = rows_again(promise.values["independence"])
+    again = rows_again(promise)
     rows = db.execute(
         "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, lost, environment, "
         "seconds FROM certificates JOIN images USING (place)"
@@ -971,7 +977,7 @@ def _refitted(record: dict[str, Any], where: tuple[Any, ...]) -> dict[str, Any]:
                 record["promise"]["seed"] = hashlib.sha256(bytes.fromhex(record["seed"])).hexdigest()
             read = Certificate.from_dict(record)
             settings, sigma = promised_settings(read.promise.values), Fraction(read.promise.values["sigma"])
-            again = rows_again(read.promise.values["independence"])
+            again = rows_again(read.promise)
             measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
             found = verdict(read.selection, read.estimation, sigma, settings, measured)
             made = Certificate(

@@ -11,7 +11,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ..certificate import Certificate, truncated
-from ..models.protocol import named, rows_again
+from ..core.independence import Independence
+from ..models.protocol import named
 from ..noise import Law
 from ..promise import Inputs, Promise, Secret, is_digest, secret
 from ..report import (
@@ -174,19 +175,18 @@ def chosen_settings(choices: Choices) -> Settings:
     return settings(**asked)
 
 
-def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: str) -> None:
+def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
     line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.sigma)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
-    rows = rows_again(independence)
-    if rows is not None:
-        again = f"{rows} rows of each image are voted again, each alone, which takes seconds"
+    if independence.measured:
+        again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
         line(
             console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
         )
-    if not largest_radius(law.sigma, chosen, rows):
+    if not largest_radius(law.sigma, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
         line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
     line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")

@@ -53,7 +53,7 @@ def _finish(path: Path, store: Store, run: Run, engine: Engine | None = None) ->
         bar = progress_bar()
         task = bar.add_task("certifying", total=len(run.inputs.levels) * (run.settings.n0 + run.settings.n))
         with bar:
-            show_head(bar.console, run.smoothing.law, run.inputs, run.settings, run.promise.values["independence"])
+            show_head(bar.console, run.smoothing.law, run.inputs, run.settings, run.promise.independence)
             _show_before(bar.console, store)
             bar.advance(task, store.copies_voted())
             issued = certify_into(store, run, lambda done: bar.advance(task, done), engine=engine)

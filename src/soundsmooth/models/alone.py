@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.independence import ASSUMED
 from ..grid import Floats
 from ..machine import cores
 from .draws import Generators
@@ -251,7 +252,7 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
     _ignore_forks()
     sys.path.insert(0, folder)
     multiprocessing.spawn.prepare(dict(script))
-    model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence="assumed")
+    model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence=ASSUMED)
     _one_thread()
     try:
         _vote(model, np.zeros(shape, np.float32))

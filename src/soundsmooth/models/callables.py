@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..core.independence import Independence, check_independence, demanded, unproved
 from ..grid import Floats
 from ..machine import Place
 from .digest import callable_digest
-from .protocol import Identity, Votes, check_independence, rows_again, unproved, votes
+from .protocol import Identity, Votes, votes
 from .recipe import Factory, ModelRecipe
 
 Scores = Callable[[Floats], npt.ArrayLike]
@@ -26,12 +27,14 @@ class CallableModel:
     shape: tuple[int, ...] | None = None
     place: Place | None = None
 
-    def __init__(self, scores: Scores, independence: str = "auto", made_by: Factory | None = None) -> None:
-        check_independence(independence, "a Python callable")
-        self._scores, self.demand = scores, independence
+    def __init__(
+        self, scores: Scores, independence: str | Independence = "auto", made_by: Factory | None = None
+    ) -> None:
+        self._scores, self.demand = scores, demanded(independence)
+        check_independence(self.demand, "a Python callable")
         self._digest = callable_digest(scores)
         self._made_by = made_by
-        if rows_again(independence) is not None and made_by is None:
+        if unproved(self.demand).measured and made_by is None:
             recipe: ModelRecipe = pickle.loads(self.recipe())
             self._scores = recipe.source  # type: ignore[assignment]  # the caller's own object never votes
 

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..core.independence import ASSUMED, CHECKED, Independence, demanded, unproved
 from ..grid import Floats
 from ..limits import seconds
 from . import onnx_child as wire
@@ -64,10 +65,10 @@ class IsolatedOnnxModel(OnnxModel):
         path: str | Path | Graph,
         device: str | None = None,
         threads: int | None = None,
-        independence: str = "auto",
+        independence: str | Independence = "auto",
         timeout: float | None = None,
     ) -> None:
-        if independence.startswith("measured"):
+        if unproved(demanded(independence)).measured:
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
@@ -137,7 +138,7 @@ class IsolatedOnnxModel(OnnxModel):
         self._start()
         self._load(*self._best.session)  # which the proof begins with
 
-    _without_proof = "checked"  # to be measured it would have to run unconfined
+    _without_proof = CHECKED  # to be measured it would have to run unconfined
 
     def flags(self) -> dict[str, str]:
         return {
@@ -175,7 +176,7 @@ class IsolatedOnnxModel(OnnxModel):
 
 def try_out(graph: Graph, shape: tuple[int, ...]) -> None:
     """A ValueError if the runtime dies on a graph, or on a batch of this shape: it should not run in this process."""
-    made = IsolatedOnnxModel(graph, threads=1, independence="assumed")
+    made = IsolatedOnnxModel(graph, threads=1, independence=ASSUMED)
     try:
         made.scores(np.full(shape, 0.5, np.float32))
     except RuntimeDied:

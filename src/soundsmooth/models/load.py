@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ..core.independence import Independence
 from ..plain_files import read_plain
 from .callables import CallableModel
 from .isolated import IsolatedOnnxModel
@@ -25,7 +26,7 @@ def model_of(
     channels_last: bool = False,
     compile: str = "none",
     threads: int | None = None,
-    independence: str = "auto",
+    independence: str | Independence = "auto",
     weights: str | Path | None = None,
     untrusted: bool = False,
     timeout: float | None = None,

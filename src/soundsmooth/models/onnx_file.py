@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
 from ..grid import Floats
 from ..machine import Place, check_memory, cores
 from ..plain_files import read_plain
@@ -23,7 +24,7 @@ from .independence.onnx_graph import draws_at_random
 from .onnx_child import run
 from .onnx_schema import malformed, suspicious
 from .onnx_session import Frozen, Runtime, freeze, proved_session, runtime_here
-from .protocol import Identity, Votes, check_independence_word, demanded, rows_again, unproved, votes
+from .protocol import Identity, Votes, votes
 from .recipe import Graph, ModelRecipe
 
 if TYPE_CHECKING:
@@ -48,17 +49,16 @@ class OnnxModel:
         path: str | Path | Graph,
         device: str | None = None,
         threads: int | None = None,
-        independence: str = "auto",
+        independence: str | Independence = "auto",
     ) -> None:
-        check_independence_word(independence)
+        self.demand = demanded(independence)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        self.demand = independence
         self._graph = path if isinstance(path, Graph) else Graph(*read_model(Path(path)))
         self._input, shape, self._output = ends(self._graph.content)
         self.batch: int | None = shape[0]
         self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        if rows_again(independence) is not None and not self._may_be_measured:
+        if unproved(self.demand).measured and not self._may_be_measured:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self._start()
         self._made = self._best = freeze(self._graph.content, self._runtime)
@@ -78,10 +78,10 @@ class OnnxModel:
         return runtime_here(self._graph.content, *place, self._input, self._output)
 
     @property
-    def _without_proof(self) -> str:
+    def _without_proof(self) -> Independence:
         """Measured, if rows can be voted alone."""
         can_be = self.batch is None and hasattr(os, "fork") and self._may_be_measured
-        return demanded("measured") if can_be else "checked"
+        return measured() if can_be else CHECKED
 
     @cached_property
     def _may_be_measured(self) -> bool:
@@ -89,7 +89,7 @@ class OnnxModel:
 
     def identity(self) -> Identity:
         proved = self.report is not None and self.report.proved
-        independence = "proved" if proved else unproved(self.demand, self._without_proof)
+        independence = PROVED if proved else unproved(self.demand, self._without_proof)
         flags = self.flags()
         return Identity("onnx", self._graph.digest, device=self._device, flags=flags, independence=independence)
 
@@ -97,12 +97,12 @@ class OnnxModel:
         """Prove, if it is asked for, that rows are independent in batches of this size; the session of the proof votes
         from now on. Other demands than "auto" and "proved" leave everything as it is.
         """
-        if self.demand not in ("auto", "proved"):
+        if self.demand not in ("auto", PROVED):
             return
         if (batch, *shape) not in self._proofs:
             self._proofs[batch, *shape] = self._proof(shape, batch)
         self._made, self.report = self._proofs[batch, *shape]
-        if self.demand == "proved" and not self.report.proved:
+        if self.demand == PROVED and not self.report.proved:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
     def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:

@@ -1,32 +1,24 @@
 """What the rest of the program knows of a model: a batch of floats goes in, one vote per row comes out."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..integers import integer
+from ..core.independence import ASSUMED, Demand, Independence
 from ..machine import Place
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
 KINDS = ("onnx", "torch", "callable")
-#: How it is known that rows are independent, best first: by a proof on the graph that runs, by voting rows again alone,
-#: by permuted and split batches, not at all.
-INDEPENDENCE = ("proved", "measured", "checked", "assumed")
-#: So many rows are voted again when independence is measured and no number is given: then p loses 0.0076 at α = 0.001.
-AGAIN = 1000
-MOST_AGAIN = 1_000_000
 #: What a promise's flag `digest` says of Python code: that nothing is known to escape its digest, or that something is.
 #: Without the flag the digest is the first one.
 CLOSED, OPEN = "2", "2-open"
 #: The name, among what is recorded beside a certificate, of that which escapes.
 OPEN_ENDS = "not in the digest"
 MOST_ENDS = 4
-_MEASURED = re.compile("measured m=([1-9][0-9]{0,6})")
 
 
 class Votes(NamedTuple):
@@ -48,7 +40,7 @@ class Identity:
     precision: str = "float32"
     device: str = "cpu"
     flags: Mapping[str, str] = field(default_factory=dict)
-    independence: str = "assumed"
+    independence: Independence = ASSUMED
     """How it is known that rows of a batch do not see each other and calls leave no trace."""
     first_digest: str | None = None
     """By what older promises name the same model, if it is Python code (docs/noise.md, 2.4)."""
@@ -81,7 +73,7 @@ class Model(Protocol):
     """The only batch size that the model can run, if it is fixed."""
     shape: tuple[int, ...] | None
     """The input shape it declares, batch axis left out, if it declares one."""
-    demand: str
+    demand: Demand
     """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
 
     @property
@@ -159,49 +151,3 @@ def first_line(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """The kind of an error and the first line of its text: what somebody else's code raised."""
     return f"{type(error).__name__}: {first_line(error)}"
-
-
-def demanded(independence: str, again: SupportsIndex | None = None) -> str:
-    """What is asked for, with the number of rows to vote again where independence is to be measured."""
-    if independence != "measured":
-        if again is not None:
-            raise ValueError("again, the number of rows to vote again, goes with measured independence")
-        return independence
-    rows = AGAIN if again is None else integer(again, "again")
-    if not 1 <= rows <= MOST_AGAIN:
-        raise ValueError(f"again must be an integer between 1 and {MOST_AGAIN}, not {again!r}")
-    return f"measured m={rows}"
-
-
-def rows_again(independence: str) -> int | None:
-    """How many rows of each input are promised to be voted again; None if independence is not measured."""
-    found = _MEASURED.fullmatch(independence)
-    return int(found[1]) if found and int(found[1]) <= MOST_AGAIN else None
-
-
-def is_promised(independence: str) -> bool:
-    """Whether a promise can have this in its field `independence`: one of the words, "measured" with its m."""
-    return rows_again(independence) is not None or (independence in INDEPENDENCE and independence != "measured")
-
-
-def check_independence_word(independence: str) -> None:
-    """A ValueError for a demand that does not exist."""
-    if independence not in ("auto", "proved", "checked", "assumed") and rows_again(independence) is None:
-        raise ValueError(
-            f'independence must be "auto", "proved", "measured", "checked" or "assumed", not {independence!r}'
-        )
-
-
-def check_independence(independence: str, what: str) -> None:
-    """`"proved"` refuses what cannot be proved: rows that do not see each other, calls without memory."""
-    check_independence_word(independence)
-    if independence == "proved":
-        raise ValueError(
-            f"independence cannot be proved for {what}: that its rows do not see each other and that it keeps no "
-            "memory can only be checked (independence checked, which can be evaded) or measured"
-        )
-
-
-def unproved(independence: str, otherwise: str = "checked") -> str:
-    """What a promise says of a model for which there is no proof, after this demand; "auto" leaves it to the model."""
-    return otherwise if independence == "auto" else independence

@@ -8,22 +8,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arrays import Fetched, concatenate, private_copy
+from ..core.independence import CHECKED, PROVED, Independence, demanded, measured, unproved
 from ..machine import Place, check_memory
 from .alone import why_not_alone
 from .compiled import Forward, forward_of
 from .digest import module_digest
 from .independence import Report, exported, prove_torch
-from .protocol import (
-    NOBODY,
-    Identity,
-    Votes,
-    check_independence_word,
-    check_scores,
-    demanded,
-    first_line,
-    rows_again,
-    unproved,
-)
+from .protocol import NOBODY, Identity, Votes, check_scores, first_line
 from .recipe import Factory, ModelRecipe
 from .switches import switches
 
@@ -58,7 +49,7 @@ class TorchModel:
         dtype: str | None = None,
         channels_last: bool = False,
         threads: int | None = None,
-        independence: str = "auto",
+        independence: str | Independence = "auto",
         compilation: str = "none",
         made_by: Factory | None = None,
     ) -> None:
@@ -66,10 +57,10 @@ class TorchModel:
 
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
-        check_independence_word(independence)
-        self.demand, self._independence = independence, unproved(independence)
+        self.demand = demanded(independence)
+        self._independence = unproved(self.demand)
         self._graphs: dict[tuple[int, ...], _Graph | None] = {}
-        self._measurable: dict[tuple[int, ...], str] = {}
+        self._measurable: dict[tuple[int, ...], Independence] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -97,7 +88,7 @@ class TorchModel:
         self._digest = module_digest(self._module)
         self._weights = Snapshot(self._module)
         self._made_by = made_by
-        if rows_again(independence) is not None:
+        if self._independence.measured:
             self.recipe()  # now, before it votes
 
     @property
@@ -126,13 +117,13 @@ class TorchModel:
 
         Otherwise its rows are measured, if they can be; other demands than "auto" and "proved" leave it as it is.
         """
-        if self.demand not in ("auto", "proved"):
+        if self.demand not in ("auto", PROVED):
             return
         if (batch, *shape) not in self._graphs:
             self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
-        self._independence = "proved" if self._graphs[batch, *shape] is not None else self._without_proof(shape)
+        self._independence = PROVED if self._graphs[batch, *shape] is not None else self._without_proof(shape)
 
-    def _without_proof(self, shape: tuple[int, ...]) -> str:
+    def _without_proof(self, shape: tuple[int, ...]) -> Independence:
         """Measured, unless the module cannot vote alone in a fresh process (one that a notebook or script defines).
 
         Until now the module has not voted: a graph did, or nothing.
@@ -140,7 +131,7 @@ class TorchModel:
         if shape in self._measurable:
             return self._measurable[shape]
         why_not = why_not_alone(self.recipe, shape)
-        self._measurable[shape] = demanded("measured") if why_not is None else "checked"
+        self._measurable[shape] = measured() if why_not is None else CHECKED
         if why_not is not None:
             self._warn(why_not)
         return self._measurable[shape]
@@ -155,7 +146,7 @@ class TorchModel:
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
             return _Graph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
-        if self.demand == "proved":
+        if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         return None
 
@@ -176,7 +167,7 @@ class TorchModel:
     def changes(self) -> Callable[[], bool]:
         """Of graphs, whether the numbers that they read have changed; of the module, whether its digest has."""
         graphs = [graph.weights.compare() for graph in self._graphs.values() if graph is not None]
-        if self._independence == "proved":
+        if self._independence.proved:
             return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
         return lambda: seen() and module_digest(self._module) != self._digest
@@ -301,7 +292,7 @@ class TorchModel:
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
-            "runs": "exported-graph" if self._independence == "proved" else "module",
+            "runs": "exported-graph" if self._independence.proved else "module",
             "threads": str(self._torch.get_num_threads()),
             "matmul": self._torch.get_float32_matmul_precision(),
             "cudnn.tf32": str(backends.cudnn.allow_tf32),

@@ -48,7 +48,7 @@ def check_first(model: Model, identity: Identity) -> bool:
     """Whether rows are to be checked before the run: also where they are measured without having been asked for, since
     an error now tells more than votes that are lost.
     """
-    return identity.independence == "checked" or (model.demand == "auto" and identity.independence != "proved")
+    return identity.independence.checked or (model.demand == "auto" and not identity.independence.proved)
 
 
 def some(images: Sequence[Levels]) -> list[Levels]:

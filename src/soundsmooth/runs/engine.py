@@ -32,7 +32,6 @@ from ..grid import Levels
 from ..integers import integer
 from ..machine import environment
 from ..models import Identity, Model
-from ..models.protocol import rows_again
 from ..noise import Law, Purpose
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
@@ -172,7 +171,7 @@ def promise_of(smoothing: Smoothing, identity: Identity, inputs: Inputs, setting
             "precision": identity.precision,
             "device": identity.device,
             "flags": identity.flags_text,
-            "independence": identity.independence,
+            "independence": identity.independence.text,
             "seed": secret.digest,
         }
     )
@@ -212,7 +211,7 @@ def surveyed(smoothing: Smoothing, x: Levels, settings: Settings) -> Identity:
     if settings.noise == "shared":
         check_shared_memory(smoothing.workers[0].sampler, settings.n0 + settings.n, x.size)
     identity = smoothing.identity(x.shape, smoothing.batch_for(x.shape, settings.n))
-    if rows_again(identity.independence) is not None:
+    if identity.independence.measured:
         check_measurable(settings)
     return identity
 
@@ -275,7 +274,7 @@ class Run:
 
         A GPU gets the next input's work before the last one's counts are asked for, so that it never waits.
         """
-        if rows_again(self.identity.independence) is not None:
+        if self.identity.independence.measured:
             yield from certify_measured(self, worker, places, progress)
             return
         noise = self.noise(worker)

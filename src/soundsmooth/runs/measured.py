@@ -14,7 +14,6 @@ from ..certificate import Certificate
 from ..certify import Measurement, Progress, Voting, only_number, sample_under_noise, verdict
 from ..grid import Floats, Levels
 from ..models.alone import Alone
-from ..models.protocol import rows_again
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
@@ -83,7 +82,7 @@ def drawn_rows(secret: Secret, promise: Promise, index: int) -> Drawn | None:
     Guarantee: a function of these alone. So they are the same in every run under the promise, however it is kept,
     and for whoever checks it.
     """
-    count = rows_again(promise.values["independence"])
+    count = promise.independence.rows
     if count is None:
         return None
     return Drawn(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))

@@ -15,7 +15,6 @@ from typing import Protocol
 from ..certificate import Certificate
 from ..certify import Measurement, ModelChangedError, blocks, verdict
 from ..certify import Progress as Advance
-from ..models.protocol import rows_again
 from ..noise import Purpose
 from .blocks import BlockVotes, VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
@@ -32,7 +31,7 @@ ALL_FAIL = 10
 
 def terms_of(run: Run, votes: bool = True) -> Terms:
     """What the store of a new run is fixed to."""
-    if rows_again(run.identity.independence) is not None and not votes:
+    if run.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"

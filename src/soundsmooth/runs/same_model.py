@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..certify import ModelChangedError
+from ..core.independence import CHECKED, PROVED
 from ..models.protocol import tolerated
 from ..noise import Purpose
 from .blocks import BlockVotes, hits_of
@@ -39,7 +40,7 @@ class SameModel:
 
     def __init__(self, store: Store, run: Run) -> None:
         self._run, self._open = run, dict[Task, _Before]()
-        if run.identity.kind != "onnx" and run.identity.independence in ("proved", "checked"):
+        if run.identity.kind != "onnx" and run.identity.independence in (PROVED, CHECKED):
             for place, stored in store.begun_blocks(IMAGES):
                 label = store.counts(place, Purpose.SELECTION).top
                 self._open[Task(place, stored.block)] = _Before(stored, label)

@@ -14,7 +14,6 @@ import numpy as np
 from ..grid import Levels
 from ..machine import environment, processor
 from ..models import Identity
-from ..models.protocol import rows_again
 from ..promise import Inputs, Secret
 from ..settings import Settings
 from .blocks import BlockVotes
@@ -143,7 +142,7 @@ def _compact(outcome: Outcome) -> Outcome:
 def _kind(identity: Identity) -> Kind:
     found = environment()
     software = " ".join(f"{name}={found[name]}" for name in KERNELS if name in found)
-    computes = identity.device == "cpu" or rows_again(identity.independence) is not None
+    computes = identity.device == "cpu" or identity.independence.measured
     return Kind(identity.device, processor() if computes else "any", software)
 
 

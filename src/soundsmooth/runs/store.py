@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from ..certificate import Certificate, is_environment, is_time
 from ..certify import Counts, Measurement
 from ..models import NOBODY
-from ..models.protocol import rows_again
 from ..noise import Purpose
 from ..promise import Inputs, Promise, Secret
 from ..settings import Settings, promised_settings
@@ -445,7 +444,7 @@ class Store:
         rows = self.db.rows("SELECT id, text FROM environments")
         environments = {id: self._software(text) for id, text in rows}
         promise, secret = self.terms.promise, self.terms.secret
-        again = rows_again(promise.values["independence"])
+        again = promise.independence.rows
         common: dict[str, Any] = {"promise": promise, "seed": secret.seed.hex(), "nonce": secret.nonce.hex()}
         for place, digest, environment, votes0, votes, lost, *numbers in self.db.rows(
             "SELECT place, digest, environment, selection, estimation, lost, number, truth, label, radius, p_lower, "

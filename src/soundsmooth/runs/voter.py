@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..certify import ModelChangedError
 from ..grid import Levels
-from ..models.protocol import named, rows_again
+from ..models.protocol import named
 from ..noise import Purpose
 from .blocks import BlockVotes, Casting, VoteBlock
 from .engine import Duty, Worker
@@ -78,7 +78,7 @@ class Voter:
 
     def ready(self) -> "Voter":
         """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
-        if rows_again(self._duty.identity.independence) is not None:
+        if self._duty.identity.independence.measured:
             self._rows_alone()
         return self
 

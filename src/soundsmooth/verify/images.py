@@ -13,7 +13,6 @@ from ..audit import check_record
 from ..certificate import Certificate, is_environment, is_time, read_json
 from ..certify import Counts, Measurement
 from ..models import NOBODY
-from ..models.protocol import rows_again
 from ..noise import SHARED_STREAM, Purpose
 from ..runs.blocks import VoteBlock, hits_of
 from ..runs.database import Database
@@ -272,7 +271,7 @@ class _Clerk:
             selection=counts_of(selection), estimation=counts_of(estimation), promise=terms.promise,
             seed=terms.secret.seed.hex(), nonce=terms.secret.nonce.hex(),
             environment=self.environments[environment], seconds=seconds,
-            measured=None if lost is None else Measurement(rows_again(terms.promise.values["independence"]) or 0, lost),
+            measured=None if lost is None else Measurement(terms.promise.independence.rows or 0, lost),
         )  # fmt: skip
         certificate.to_dict()  # infinite radii have no decimals
         return certificate

@@ -5,13 +5,14 @@ from fractions import Fraction
 from typing import Any
 
 from ..audit import terms as arithmetic_terms
+from ..core.independence import Independence
 from ..grid import IMAGES, Grid
 from ..limits import thread_count
 from ..models import Identity
 from ..models.compiled import COMPILATIONS
 from ..models.onnx_child import PROVIDERS
 from ..models.onnx_session import LEVELS
-from ..models.protocol import CLOSED, OPEN, open_ends_text, rows_again
+from ..models.protocol import CLOSED, OPEN, open_ends_text
 from ..models.torch_module import PRECISIONS
 from ..promise import Inputs, Promise, is_digest
 from ..runs.engine import Run, Smoothing
@@ -165,7 +166,7 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
             filled |= {"independence": "assumed"}
     if values["model kind"] == "onnx" and flags.get("isolated") == "yes":
         filled |= {"untrusted": True}
-    if (again := rows_again(values["independence"])) is not None:
+    if (again := promise.independence.rows) is not None:
         filled |= {"independence": "measured", "again": again}
     k = Fraction(values["margin"]) / grid.q
     chosen = {**filled, **options}
@@ -183,7 +184,7 @@ def model_checks(identity: Identity, promise: Promise) -> list[Check]:
     if identity.precision != values["precision"]:
         text = f"this model computes in {identity.precision}, promised was {values['precision']}"
         checks.append(Check("precision", False, text))
-    checks.append(_independence(identity, values["independence"]))
+    checks.append(_independence(identity, promise.independence))
     differ = machine_differences(identity, promise)
     text = f"another kind than promised ({'; '.join(differ)}): near-ties may break differently"
     checks.append(Check("machine", None if differ else True, text if differ else f"{identity.device}, as promised"))
@@ -214,17 +215,17 @@ def _binding(identity: Identity, flag: str | None) -> str:
     return f"Python code: assumed honest; by its second digest, {rest}"
 
 
-def _independence(identity: Identity, promised: str) -> Check:
+def _independence(identity: Identity, promised: Independence) -> Check:
     """A proof must be found here as well; what is only assumed is said to be."""
-    if promised == "proved":
-        found = identity.independence == "proved"
+    if promised.proved:
+        found = identity.independence.proved
         text = (
             "proved here as well, by argument and witness"
             if found
             else f"promised as proved, but {identity.independence} here"
         )
         return Check("independence", found, f"of a batch's rows and of calls: {text}")
-    if rows_again(promised) is not None:
+    if promised.measured:
         text = f"{promised}: as far as rows of drawn blocks are voted again, alone"
         return Check("independence", None, f"of a batch's rows and of calls: {text}")
     return Check("independence", None, f"of a batch's rows and of calls: {promised}, not proved")
