@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from soundsmooth.lab.bench.asked import paths
+from soundsmooth.lab.scripts.arguments import paths
 
 FOLDER = "cifar-10-batches-bin"
 FILES = {"train": [f"data_batch_{number}.bin" for number in range(1, 6)], "test": ["test_batch.bin"]}

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from soundsmooth.grid import IMAGES
-from soundsmooth.lab.bench.pages import fill, table
+from soundsmooth.lab.scripts.pages import fill, table
 
 PRECISIONS = ("float32", "float16", "bfloat16")
 

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from soundsmooth.grid import IMAGES
-from soundsmooth.lab.bench.asked import paths
 from soundsmooth.lab.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
-from soundsmooth.lab.gallery.fake import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.proposition_4_1 import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
+from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models.environment import environment
 
 

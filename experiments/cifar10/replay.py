@@ -16,7 +16,7 @@ from typing import Any
 import networks
 import torch
 
-from soundsmooth.lab.bench.rows import keep
+from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing

@@ -36,8 +36,8 @@ from compare import (
 from compare import borderline as borderline_images
 
 from soundsmooth.exact import float_below
-from soundsmooth.lab.bench.asked import paths
-from soundsmooth.lab.bench.pages import fill, table
+from soundsmooth.lab.scripts.arguments import paths
+from soundsmooth.lab.scripts.pages import fill, table
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
 from soundsmooth.verify import verify

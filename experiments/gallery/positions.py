@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from soundsmooth.exact import clopper_pearson_above, clopper_pearson_below
-from soundsmooth.lab.bench.asked import paths
-from soundsmooth.lab.bench.pages import fill, table
 from soundsmooth.lab.gallery.certifiers import Array, values
-from soundsmooth.lab.gallery.entries.image import brighter, survivors
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.known_by_floats import brighter, survivors
+from soundsmooth.lab.scripts.arguments import paths
+from soundsmooth.lab.scripts.pages import fill, table
 
 N, ALPHA, CLAIM = 500, Fraction(1, 1000), 0.2
 DTYPES = ("float32", "float64")

@@ -10,8 +10,8 @@ A page gets the tables that it has marks for.
 import json
 from typing import Any
 
-from soundsmooth.lab.bench.asked import paths
-from soundsmooth.lab.bench.pages import fill, has_marks
+from soundsmooth.lab.scripts.arguments import paths
+from soundsmooth.lab.scripts.pages import fill, has_marks
 
 WORST = ("FALSE (point)", "FALSE (rate)", "FALSE (number)", "VOID", "refused", "holds", "abstains")
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from soundsmooth import embedded
 from soundsmooth.grid import IMAGES
-from soundsmooth.lab.bench.asked import paths
+from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models import Identity
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian

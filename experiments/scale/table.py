@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from soundsmooth.lab.bench.asked import paths
-from soundsmooth.lab.bench.pages import fill, table
+from soundsmooth.lab.scripts.arguments import paths
+from soundsmooth.lab.scripts.pages import fill, table
 from soundsmooth.runs.blocks import block_size, vote_blocks
 from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import CPU_BATCH

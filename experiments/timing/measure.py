@@ -23,7 +23,7 @@ from soundsmooth.grid import Levels
 from soundsmooth.lab.bench import cpu, gpu, networks
 from soundsmooth.lab.bench.gpu import PRECISIONS, WORKS, Precision, Work
 from soundsmooth.lab.bench.pairs import alternate, milliseconds
-from soundsmooth.lab.bench.rows import keep
+from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Law, Noise, Noisy, Purpose

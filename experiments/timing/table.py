@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from soundsmooth.lab.bench.asked import paths
-from soundsmooth.lab.bench.pages import fill, interval, table
+from soundsmooth.lab.scripts.arguments import paths
+from soundsmooth.lab.scripts.pages import fill, interval, table
 
 METHODS = ("shared", "reloaded", "fresh")
 

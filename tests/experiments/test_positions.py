@@ -3,8 +3,8 @@
 import numpy as np
 
 from scripts import script
-from soundsmooth.lab.gallery.entries.image import enough_ink
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.known_by_floats import enough_ink
 
 positions = script("gallery/positions.py")
 

@@ -11,7 +11,7 @@ import pytest
 
 from scripts import script
 from soundsmooth.exact import clopper_pearson_below, radius_below
-from soundsmooth.lab.gallery import fake
+from soundsmooth.lab.gallery import proposition_4_1
 from soundsmooth.lab.gallery.certifiers import Answer, Array, Ours, Standard, Task
 from soundsmooth.lab.gallery.images import load_images
 
@@ -114,7 +114,7 @@ def test_the_sum_of_what_was_said(data: Path, tmp_path: Path) -> None:
     assert row["wrong votes at x"] == [1, 0, 2500, 0, 0, 0, 3000, 6000, 0, 0, 0, 0]
     assert row["wrong votes"] == 11_501
     assert row["labels"] == [0, 0, 0, 0, 0, 0, None, 0, 1, 1, 1, 1]
-    assert row["votes for the other class at x + p"] == [fake.COPIES_OF_OTHER] * 12
+    assert row["votes for the other class at x + p"] == [proposition_4_1.COPIES_OF_OTHER] * 12
     assert row["distances"][1] < 1
 
 
@@ -125,14 +125,17 @@ def test_every_nth_of_each_class(data: Path, tmp_path: Path) -> None:
 
 def test_the_parts_are_what_is_announced() -> None:
     """1000 images, 100 and 20; at n = 6000 one wrong vote is too many for radius 3."""
-    assert fake.MOST == 500
-    assert [(part.n, 2 * len(range(0, fake.MOST, part.step))) for part in proposition.PARTS] == [
+    assert proposition_4_1.MOST == 500
+    assert [(part.n, 2 * len(range(0, proposition_4_1.MOST, part.step))) for part in proposition.PARTS] == [
         (6000, 1000),
         (6000, 100),
         (100_000, 20),
     ]
-    radii = [radius_below(clopper_pearson_below(hits, 6000, Fraction(1, 1000)), fake.SIGMA) for hits in (6000, 5999)]
-    assert radii[0] >= fake.RADIUS > radii[1]
+    radii = [
+        radius_below(clopper_pearson_below(hits, 6000, Fraction(1, 1000)), proposition_4_1.SIGMA)
+        for hits in (6000, 5999)
+    ]
+    assert radii[0] >= proposition_4_1.RADIUS > radii[1]
 
 
 def test_standard_against_ours(data: Path, tmp_path: Path) -> None:

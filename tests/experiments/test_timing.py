@@ -9,7 +9,7 @@ import torch
 
 from scripts import script
 from soundsmooth.lab.bench.gpu import Plain, Work
-from soundsmooth.lab.bench.pages import fill, table
+from soundsmooth.lab.scripts.pages import fill, table
 from soundsmooth.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian, GpuSampler, Purpose

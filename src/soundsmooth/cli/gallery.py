@@ -8,8 +8,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..core.decimals import raised, truncated
-from ..lab.gallery.entry import Entry, Options, all_certifiers, all_entries
+from ..lab.gallery.entry import Entry, all_certifiers, all_entries
 from ..lab.gallery.numbers import markdown, paper_numbers
+from ..lab.gallery.options import Options
 from ..lab.gallery.pictures import check_matplotlib, picture
 from ..lab.gallery.trial import Finding, Trial
 from ..settings import copies

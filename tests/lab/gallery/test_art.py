@@ -16,7 +16,7 @@ from statsmodels.stats.proportion import proportion_confint
 from soundsmooth.lab.gallery import art
 from soundsmooth.lab.gallery.certifiers import Refused, Task
 from soundsmooth.lab.gallery.entries import listing1
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 SIGMA = Fraction(1, 2)

@@ -9,9 +9,9 @@ from scipy.stats import binom
 from soundsmooth.exact import BOUNDS, Look
 from soundsmooth.lab.gallery.certifiers import Ours, Task
 from soundsmooth.lab.gallery.entries.common_coin import ALPHA, RUNS, SIGMA, TOO_MANY, P, bounds, run
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.false_rates import judge_rate
 from soundsmooth.lab.gallery.measured import AGAIN, NAIVE
-from soundsmooth.lab.gallery.rates import rate
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 2000
@@ -41,8 +41,8 @@ def test_ours_tosses_a_coin_for_each_row() -> None:
 
 def test_two_false_certificates_are_too_many_and_nearly_always_found() -> None:
     """Exact: the verdict is wrong with probability below 1e-6, and missed with probability below 1.2e-6."""
-    assert rate(TOO_MANY, RUNS, ALPHA) is Finding.FALSE_RATE
-    assert rate(TOO_MANY - 1, RUNS, ALPHA) is Finding.HOLDS
+    assert judge_rate(TOO_MANY, RUNS, ALPHA) is Finding.FALSE_RATE
+    assert judge_rate(TOO_MANY - 1, RUNS, ALPHA) is Finding.HOLDS
     assert binom.cdf(TOO_MANY - 1, RUNS, float(P)) < 1.2e-6
 
 

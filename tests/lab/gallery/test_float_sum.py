@@ -11,7 +11,7 @@ import pytest
 
 from soundsmooth.lab.gallery.certifiers import FloatSum, GuardBand, Ours, Standard, values
 from soundsmooth.lab.gallery.entries.float_sum import CLAIM, LEVEL, NEIGHBOUR, SIGMA, member, reachable, run
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 from soundsmooth.noise import Gaussian
 

@@ -21,10 +21,11 @@ from soundsmooth.lab.gallery.certifiers import (
     one_hot,
     values,
 )
-from soundsmooth.lab.gallery.entries.listing1 import reachable_from
-from soundsmooth.lab.gallery.entry import ORDER, Options, all_certifiers, all_entries
+from soundsmooth.lab.gallery.contradicting_pairs import Pair, judge, try_pair
+from soundsmooth.lab.gallery.entry import ORDER, all_certifiers, all_entries
+from soundsmooth.lab.gallery.known_by_floats import reachable_from
 from soundsmooth.lab.gallery.numbers import markdown, paper_numbers
-from soundsmooth.lab.gallery.points import Pair, judge, trial
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 
@@ -82,7 +83,7 @@ def test_guard_band_votes_against_near_a_boundary() -> None:
 
 def test_ours_refuses_where_proof_is_asked_for() -> None:
     pair = Pair(constant(1), np.full(1, 3), np.full(1, 4))
-    found = trial("x", Ours(independence="proved"), pair, Task(Fraction(1, 2), 100))
+    found = try_pair("x", Ours(independence="proved"), pair, Task(Fraction(1, 2), 100))
     assert found.finding is Finding.REFUSED
     assert "cannot be proved" in found.note
     with pytest.raises(Refused):

@@ -5,7 +5,7 @@ import pytest
 
 from soundsmooth.lab.gallery.certifiers import FloatSum, GuardBand, Ours, Standard, values
 from soundsmooth.lab.gallery.entries.sampler import LEVEL, NEIGHBOUR, float32_away, run
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 N = 2000

@@ -11,8 +11,8 @@ from soundsmooth import embedded
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.gallery.certifiers import Ours, Standard, values
 from soundsmooth.lab.gallery.entries import gate
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 from soundsmooth.models.onnx_file import OnnxModel
 

@@ -7,10 +7,11 @@ import pytest
 from scipy.stats import binom, norm
 
 from soundsmooth.exact import clopper_pearson_below, radius_below
+from soundsmooth.lab.gallery import known_by_floats
 from soundsmooth.lab.gallery.certifiers import Array, Certifier, FloatSum, GuardBand, Ours, Standard, values
 from soundsmooth.lab.gallery.entries import image
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 1000
@@ -98,7 +99,7 @@ def test_early_out_changes_no_answer(dtype: str) -> None:
     rng = np.random.default_rng(5)
     images, _ = load_images(None)
     a = images[0].reshape(-1)
-    points = [a, image.brighter(a, rng)[0]]
+    points = [a, known_by_floats.brighter(a, rng)[0]]
     usable = np.flatnonzero((a > 0) & (a < 255))
     for changed in range(1, 7):
         points.append(a.copy())
@@ -108,14 +109,14 @@ def test_early_out_changes_no_answer(dtype: str) -> None:
     known = values(a, np.dtype(dtype))
     literal = ((x - known) + known == x).min(axis=1)
     assert 200 < literal.sum() < 700
-    np.testing.assert_array_equal(np.flatnonzero(literal), image.survivors(x, known))
+    np.testing.assert_array_equal(np.flatnonzero(literal), known_by_floats.survivors(x, known))
 
 
 def test_the_other_point_is_on_the_grid_and_near() -> None:
     images, _ = load_images(None)
     rng = np.random.default_rng(0)
     for a in images[:200]:
-        other, changed = image.brighter(a, rng)
+        other, changed = known_by_floats.brighter(a, rng)
         usable = int(((a > 0) & (a < 255)).sum())
         assert changed == min(512, usable) == int((other != a).sum())
         assert other.max() <= 255
@@ -126,4 +127,4 @@ def test_the_other_point_is_on_the_grid_and_near() -> None:
 def test_black_images_are_left_out() -> None:
     dark = np.zeros((3, 1, 28, 28), np.int16)
     dark[1].flat[:99], dark[2].flat[:100] = 7, 7
-    assert len(image.enough_ink(dark)) == 1
+    assert len(known_by_floats.enough_ink(dark)) == 1

@@ -12,8 +12,8 @@ from soundsmooth.lab.gallery.art import Art
 from soundsmooth.lab.gallery.certifiers import Answer, Array, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
 from soundsmooth.lab.gallery.entries import lucky_attack
 from soundsmooth.lab.gallery.entries.lucky_attack import CANDIDATES, VOTES, candidates
-from soundsmooth.lab.gallery.entry import Options
-from soundsmooth.lab.gallery.rates import least_hits
+from soundsmooth.lab.gallery.false_rates import least_hits
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 A = np.full(4, lucky_attack.A)

@@ -13,8 +13,8 @@ from soundsmooth.exact.binomial import tail
 from soundsmooth.lab.gallery.certifiers import GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries import lucky_key
 from soundsmooth.lab.gallery.entries.lucky_key import ALPHA, ISSUERS, KEYS, N0, P
-from soundsmooth.lab.gallery.entry import Options
-from soundsmooth.lab.gallery.rates import certificates, least_hits, rate
+from soundsmooth.lab.gallery.false_rates import certificates, judge_rate, least_hits
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 from soundsmooth.smoother import Smoother
 
@@ -47,9 +47,9 @@ def test_least_hits_by_counting(n: int) -> None:
 def test_the_rate_is_judged_by_the_exact_tail() -> None:
     tails = [sum(math.comb(100, k) * ALPHA**k * (1 - ALPHA) ** (100 - k) for k in range(h, 101)) for h in (4, 5)]
     assert tails[0] > Fraction(1, 10**6) > tails[1]
-    assert rate(4, 100, ALPHA) is Finding.HOLDS
-    assert rate(5, 100, ALPHA) is Finding.FALSE_RATE
-    assert rate(0, 100, ALPHA) is Finding.HOLDS
+    assert judge_rate(4, 100, ALPHA) is Finding.HOLDS
+    assert judge_rate(5, 100, ALPHA) is Finding.FALSE_RATE
+    assert judge_rate(0, 100, ALPHA) is Finding.HOLDS
 
 
 @pytest.mark.parametrize("n", [100, 1000])
@@ -71,9 +71,9 @@ def test_the_verdicts(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_hundred_keys_for_each_commitment_would_be_noticed() -> None:
     """n = 100: 0.026 of 20 000 commitments, 527 ± 23, where 60 are enough for FALSE (20 standard deviations)."""
-    assert rate(60, 20_000, ALPHA) is Finding.FALSE_RATE
+    assert judge_rate(60, 20_000, ALPHA) is Finding.FALSE_RATE
     found = lucky_key.lucky((20_000, 100), 100, np.random.default_rng(3)).any(axis=1).sum()
-    assert rate(int(found), 20_000, ALPHA) is Finding.FALSE_RATE
+    assert judge_rate(int(found), 20_000, ALPHA) is Finding.FALSE_RATE
 
 
 def test_real_runs_promise_a_seed_each_and_take_a_nonce_each() -> None:

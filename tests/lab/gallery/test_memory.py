@@ -14,9 +14,9 @@ from scipy.stats import binom
 from soundsmooth.lab.gallery import relu
 from soundsmooth.lab.gallery.certifiers import Array, Certifier, FloatSum, GuardBand, Ours, Standard, values
 from soundsmooth.lab.gallery.entries import memory
-from soundsmooth.lab.gallery.entries.image import brighter, reachable_from_any
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.known_by_floats import brighter, reachable_from_any
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 1000

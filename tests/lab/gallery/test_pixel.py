@@ -8,8 +8,9 @@ from scipy.stats import binom, norm
 
 from soundsmooth.lab.gallery.certifiers import Certifier, GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries import pixel
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
+from soundsmooth.lab.gallery.known_by_floats import reachable_from
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 N = 20_000
@@ -81,7 +82,7 @@ def test_only_the_pixel_matters() -> None:
     """Whatever the other pixels are, the label is that of the pixel alone."""
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((1000, 1, 4, 4)) + DISTANCE
-    scores = pixel.pixel_reachable_from(210, 5)(np.dtype("float64"))
+    scores = reachable_from(210, 5)(np.dtype("float64"))
     other = rng.standard_normal(batch.shape)
     other[:, 0, 1, 1] = batch[:, 0, 1, 1]
     np.testing.assert_array_equal(scores(batch), scores(other))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from soundsmooth.lab.gallery.assumption_breakers import Asked, try_deployment
 from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, Ours, Standard, Task
 from soundsmooth.lab.gallery.entries.position import SIGMA, first_row, one_by_one, run
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
-from soundsmooth.lab.gallery.void import Asked, void
 
 N = 2000
 A = np.full(1, 210)
@@ -44,4 +44,6 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """No chance involved. This is why `proved` must refuse what is not one function of its own row."""
     certified, deployed = (Asked(make, A, Task(SIGMA, 1000)) for make in (first_row, one_by_one(first_row)))
-    assert void("position", Ours(independence="assumed"), certified, deployed, "assumed").finding is Finding.VOID
+    assert (
+        try_deployment("position", Ours(independence="assumed"), certified, deployed, "assumed").finding is Finding.VOID
+    )

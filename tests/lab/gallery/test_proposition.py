@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import binom, norm
 
 from soundsmooth.exact import clopper_pearson_below, radius_below
-from soundsmooth.lab.gallery import fake
+from soundsmooth.lab.gallery import proposition_4_1
 from soundsmooth.lab.gallery.certifiers import Certifier, Ours, Standard, Task
+from soundsmooth.lab.gallery.contradicting_pairs import Pair
 from soundsmooth.lab.gallery.entries import proposition
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.images import load_images
-from soundsmooth.lab.gallery.points import Pair
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 ALPHA = Fraction(1, 1000)
@@ -33,8 +33,8 @@ def test_thresholds() -> None:
 
 def test_copies_of_the_other_point_are_enough() -> None:
     """1112 of 2000 establish a class at α/1000; with p ≥ 0.66 fewer come in one of 10²⁰ trials."""
-    assert clopper_pearson_below(1112, fake.COPIES_OF_OTHER, ALPHA / 1000) > 0.5
-    assert binom.cdf(1111, fake.COPIES_OF_OTHER, 0.66) < 1e-20
+    assert clopper_pearson_below(1112, proposition_4_1.COPIES_OF_OTHER, ALPHA / 1000) > 0.5
+    assert binom.cdf(1111, proposition_4_1.COPIES_OF_OTHER, 0.66) < 1e-20
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -43,7 +43,7 @@ def test_perturbation_stays_on_the_grid_and_below_one(label: int) -> None:
     for first in (0, 15, 16, 127, 239, 240, 255):
         image = np.random.default_rng(first).integers(0, 256, (3, 32, 32), np.int16)
         image[0, 0, :9] = first, *range(8)
-        moved = fake.perturbed(image, label)
+        moved = proposition_4_1.perturbed(image, label)
         assert moved.min() >= 0
         assert moved.max() <= 255
         assert moved[0, 0, 1:9].tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
@@ -102,7 +102,7 @@ def test_one_contradiction_may_be_bad_luck() -> None:
 def test_classifier_by_its_definition() -> None:
     """All four cases of M, on copies without noise: remembered as 1 or 0, bright and dark strangers."""
     known = np.random.default_rng(0).integers(1, 256, (4, 50))
-    scores = fake.classifier(known[:2], known[2:])(np.dtype("float64"))
+    scores = proposition_4_1.classifier(known[:2], known[2:])(np.dtype("float64"))
     batch = np.concatenate([known / 255, np.full((2, 50), 1 / 3)])
     batch[4, 0], batch[5, 0] = 128 / 255, 127 / 255
     assert scores(batch).argmax(axis=1).tolist() == [0, 0, 1, 1, 1, 0]

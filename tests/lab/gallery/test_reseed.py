@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from soundsmooth.lab.gallery import global_generators
 from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
+from soundsmooth.lab.gallery.contradicting_pairs import Pair, try_pair
 from soundsmooth.lab.gallery.entries import reseed
-from soundsmooth.lab.gallery.entry import Options
-from soundsmooth.lab.gallery.points import Pair, trial
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding, Trial
 
 N = 2000
@@ -65,7 +66,7 @@ def test_ours_loses_nothing_to_it_even_where_honesty_is_assumed(make: MakeScores
     kept = np.random.get_state()
     pair = Pair(make, np.full(1, 210), np.full(1, 209))
     with torch.random.fork_rng(devices=[]):
-        one = trial("reseed", Ours(), pair, Task(Fraction(1, 2), N))
+        one = try_pair("reseed", Ours(), pair, Task(Fraction(1, 2), N))
     np.random.set_state(kept)
     assert one.finding in (Finding.ABSTAINS, Finding.HOLDS, Finding.REFUSED)
 
@@ -95,7 +96,7 @@ def test_without_torch_the_others_still_run(monkeypatch: pytest.MonkeyPatch) -> 
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    monkeypatch.setattr(reseed, "import_module", missing)
+    monkeypatch.setattr(global_generators, "import_module", missing)
     answers = found([])
     assert answers["standard-torch"].finding is Finding.REFUSED
     assert "soundsmooth[torch]" in answers["standard-torch"].note

@@ -5,9 +5,10 @@ from fractions import Fraction
 import mpmath
 import pytest
 
+from soundsmooth.lab.gallery import stated_radius
 from soundsmooth.lab.gallery.certifiers import Ours, Standard
 from soundsmooth.lab.gallery.entries import round_up
-from soundsmooth.lab.gallery.entry import Options
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 
@@ -27,14 +28,14 @@ def test_arts_row_is_scipys_radius() -> None:
     found = round_up.usual("art")
     assert found.finding is Finding.FALSE_NUMBER
     hits = found.counts[0][0]
-    assert found.radius == round_up.by_scipy(hits) == pytest.approx(round_up.proved(hits), rel=1e-13)
-    assert found.radius > round_up.proved(hits)
+    assert found.radius == stated_radius.by_scipy(hits) == pytest.approx(stated_radius.proved(hits), rel=1e-13)
+    assert found.radius > stated_radius.proved(hits)
 
 
 def test_all_hits_are_printed_as_1_91() -> None:
-    assert f"{round_up.proved(100_000):.3}" == "1.91"
-    assert round_up.too_large(Fraction("1.91"), 100_000)
-    assert not round_up.too_large(Fraction("1.90"), 100_000)
+    assert f"{stated_radius.proved(100_000):.3}" == "1.91"
+    assert stated_radius.too_large(Fraction("1.91"), 100_000)
+    assert not stated_radius.too_large(Fraction("1.90"), 100_000)
 
 
 def test_too_large_agrees_with_mpmath_to_forty_digits() -> None:
@@ -44,21 +45,21 @@ def test_too_large_agrees_with_mpmath_to_forty_digits() -> None:
         z = mpmath.findroot(lambda z: mpmath.erfc(z / mpmath.sqrt(2)) / 2 - miss, 3.8)
         radius = Fraction(mpmath.nstr(z / 2, 60))
     for step in (Fraction(1, 10**15), Fraction(1, 10**40)):
-        assert round_up.too_large(radius + step, 100_000)
-        assert not round_up.too_large(radius - step, 100_000)
+        assert stated_radius.too_large(radius + step, 100_000)
+        assert not stated_radius.too_large(radius - step, 100_000)
 
 
 @pytest.mark.parametrize("hits", round_up.HITS)
 def test_the_proved_radius_holds_and_hardly_a_larger_one_does(hits: int) -> None:
     """The bound is stored as a double below 1, which costs the radius up to 2 · 10⁻¹³ where all vote alike."""
-    radius = round_up.proved(hits)
-    assert not round_up.too_large(Fraction(radius), hits)
-    assert round_up.too_large(Fraction(radius) * (1 + Fraction(1, 10**12)), hits)
+    radius = stated_radius.proved(hits)
+    assert not stated_radius.too_large(Fraction(radius), hits)
+    assert stated_radius.too_large(Fraction(radius) * (1 + Fraction(1, 10**12)), hits)
 
 
 def test_what_the_balls_cannot_tell_is_an_error() -> None:
     with pytest.raises(ArithmeticError, match="30 bits do not tell"):
-        round_up.too_large(Fraction(round_up.proved(99_000)), 99_000, bits=30)
+        stated_radius.too_large(Fraction(stated_radius.proved(99_000)), 99_000, bits=30)
 
 
 def test_without_scipy_the_print_is_false_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,5 +76,5 @@ def test_ours_would_be_false_if_it_rounded_to_nearest(monkeypatch: pytest.Monkey
 
 
 def test_ours_would_be_false_with_scipys_radius(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(round_up, "proved", round_up.by_scipy)
+    monkeypatch.setattr(round_up, "proved", stated_radius.by_scipy)
     assert round_up.ours("ours").finding is Finding.FALSE_NUMBER

@@ -8,8 +8,8 @@ import pytest
 
 from soundsmooth.lab.gallery.certifiers import Ours, Scores, Task
 from soundsmooth.lab.gallery.entries.second_channel import SIGMA, Counting, Listening, run
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.measured import measuring, never_alone, votes_alone
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 TASK = Task(SIGMA, 1000, n0=20)

@@ -11,8 +11,8 @@ from soundsmooth.exact.binomial import tail
 from soundsmooth.lab.gallery.certifiers import FloatSum, Ours, Standard
 from soundsmooth.lab.gallery.entries import stopping
 from soundsmooth.lab.gallery.entries.stopping import ALPHA, RUNS, boundary, stopped
-from soundsmooth.lab.gallery.entry import Options
-from soundsmooth.lab.gallery.rates import exceeding, least_hits, rate
+from soundsmooth.lab.gallery.false_rates import exceeding, judge_rate, least_hits
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 
@@ -71,7 +71,7 @@ def test_the_verdicts() -> None:
     """
     share = Fraction(chance(10_000, 10))
     assert share > Fraction(18, 1000)
-    assert rate(18, RUNS, ALPHA) is Finding.FALSE_RATE
+    assert judge_rate(18, RUNS, ALPHA) is Finding.FALSE_RATE
     with precision(256):
         assert lower_end(tail(18, RUNS, share)) > 1 - Fraction(1, 10**10)
     standard, paper, ours = stopping.run([Standard("float64"), FloatSum(), Ours()], Options(n=10_000))

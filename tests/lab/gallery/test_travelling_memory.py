@@ -11,8 +11,8 @@ from soundsmooth.core.decimals import truncated
 from soundsmooth.exact import BOUNDS, Look
 from soundsmooth.lab.gallery.certifiers import Ours
 from soundsmooth.lab.gallery.entries.travelling_memory import Remembering, run
-from soundsmooth.lab.gallery.entry import Options
 from soundsmooth.lab.gallery.measured import AGAIN
+from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N, ALPHA = 1000, Fraction(1, 1000)

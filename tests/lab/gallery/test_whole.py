@@ -9,9 +9,10 @@ import os
 
 import pytest
 
-from soundsmooth.lab.gallery import fake
+from soundsmooth.lab.gallery import proposition_4_1
 from soundsmooth.lab.gallery.certifiers import FloatSum, Ours, Standard
-from soundsmooth.lab.gallery.entry import Options, all_entries
+from soundsmooth.lab.gallery.entry import all_entries
+from soundsmooth.lab.gallery.options import Options
 
 #: Class 0 has 0.54 at the point 0 there, which takes more copies to establish.
 COPIES = {"listing1": 20_000, "pixel": 20_000}
@@ -21,7 +22,7 @@ HARMLESS = {"lucky-attack"} | (set() if hasattr(os, "fork") else {"common-coin",
 
 @pytest.mark.parametrize("name", all_entries())
 def test_somebody_is_wrong_and_it_is_not_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake, "MOST", 4)  # eight images remembered and tried
+    monkeypatch.setattr(proposition_4_1, "MOST", 4)  # eight images remembered and tried
     entry = all_entries()[name]
     certifiers = [Standard("float32"), FloatSum(), Ours()]
     found = list(entry.run(certifiers, Options(n=COPIES.get(name, 2000))))

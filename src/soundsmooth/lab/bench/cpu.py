@@ -1,4 +1,4 @@
-"""`soundsmooth bench cpu`: what exact noise and proved bounds cost on a processor, beside common practice."""
+"""`soundsmooth bench cpu`: the cost of exact noise and proved bounds on a processor, beside common practice."""
 
 import json
 from collections.abc import Callable
@@ -108,12 +108,12 @@ def bound_milliseconds() -> float:
 
 
 def table_milliseconds() -> float:
-    """Proving all breakpoints and building the tables from nothing; the slowest σ."""
+    """Time to prove all breakpoints and build the tables, with empty caches; the slowest σ."""
     return max(milliseconds(lambda s=s: cold_table(Gaussian(s)), 5) for s in SIGMAS)  # type: ignore[misc]
 
 
 def cold_table(a_law: Gaussian) -> None:
-    """Prove all breakpoints and build the tables, with nothing kept from before."""
+    """Prove all breakpoints and build the tables, with empty caches."""
     build_tables(a_law, breakpoint_floors(a_law.sigma, a_law.grid.q, a_law.reach, 32))
 
 

@@ -1,6 +1,6 @@
-"""`soundsmooth bench gpu`: what exact noise costs on a GPU, beside the forward passes and beside common practice.
+"""`soundsmooth bench gpu`: the cost of exact noise on a GPU, beside the forward passes and beside common practice.
 
-Everything that is compared runs in one process, in turn, on the same model, image and batch size.
+The methods run in one process, in turn, on the same model, image and batch size.
 """
 
 import time
@@ -20,6 +20,7 @@ from ...promise import Inputs, secret
 from ...runs.run import certify_inputs
 from ...settings import settings
 from ...smoothing.classifier import Smoothing
+from ..unsound import batches, count_votes
 from ..unsound.paper64 import ambiguous_draws, breaking_points
 from .pairs import Alternated, alternate
 
@@ -27,9 +28,9 @@ SIGMAS = ("0.12", "0.25", "0.5", "1")
 N0 = 100
 #: Calls that are recorded in one CUDA graph, so that the time to launch them from Python is not measured.
 CALLS = 10
-#: A run takes about so long, where an image takes less.
+#: The length of a run, in seconds, about; where one image takes longer, a run is one image.
 SECONDS = 6
-#: For what is only compared from afar: fewer rounds, and a run takes this part of the time.
+#: Methods outside `CORE` get fewer rounds, and a run of them takes 1/FEW_IMAGES of the time.
 FEW_ROUNDS, FEW_IMAGES = 2, 3
 
 
@@ -151,7 +152,7 @@ def _on_the_gpus_clock(torch: Any, actions: dict[str, Callable[[], object]], rou
 
 def _graph(torch: Any, action: Callable[[], object]) -> Any:
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # what is made once for a stream is not recorded
+    with torch.cuda.stream(stream):  # set-up that happens once per stream is not recorded
         action(), action()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -172,7 +173,7 @@ def _between_events(torch: Any, action: Callable[[], object]) -> float:
     return float(start.elapsed_time(end))
 
 
-#: What the claims rest on.
+#: The methods that the claims rest on.
 CORE = ("forward passes", "standard", "ours, fresh")
 
 
@@ -184,48 +185,52 @@ def end_to_end(torch: Any, work: Work, precision: Precision, rounds: int, sigma:
     module = getattr(networks, work.network)(work.classes).eval().cuda()
     with tf32(torch, precision.tf32):
         model = TorchModel(module, "cuda:0", precision.dtype, precision.channels_last)
-        smoothing = Smoothing.of(model, Gaussian(sigma), work.batch)
-        own = Smoothing.of(model, Gaussian(sigma))
-        plain = Plain(torch, model, work, float(sigma))
-        paper = _PaperSampler(torch, sigma, work.level)
-
-        def actions(images: Inputs, n: int) -> dict[str, Callable[[], object]]:
-            def each(action: Callable[[], object]) -> Callable[[], object]:
-                return lambda: [action() for _ in images.levels]
-
-            return {
-                "forward passes": each(lambda: plain.forward_passes(n)),
-                "standard": each(lambda: plain.standard(plain.noisy, n)),
-                "ours, fresh": lambda: certify_all(smoothing, images, n, "fresh"),
-                "ours, fresh, own batch": lambda: certify_all(own, images, n, "fresh"),
-                "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled, n)),
-                "ours, shared": lambda: certify_all(smoothing, images, n, "shared"),
-                "paper64": each(lambda: plain.standard(paper.noisy, n)),
-            }
-
-        batches = -(-own.batch_for(work.shape, work.n) // work.batch)
-        for warm_up in actions(some_images(work, 2), batches * work.batch).values():
+        smoothing, own = Smoothing.of(model, Gaussian(sigma), work.batch), Smoothing.of(model, Gaussian(sigma))
+        own_batch = own.batch_for(work.shape, work.n)
+        plain, paper = Plain(torch, model, work, float(sigma)), _PaperSampler(torch, sigma, work.level)
+        for warm_up in _methods(plain, paper, smoothing, own, 2, -(-own_batch // work.batch) * work.batch).values():
             warm_up()
-        images = some_images(work, how_many(lambda: plain.forward_passes(work.n)))
-        few = some_images(work, -(-len(images.levels) // FEW_IMAGES))
-        whole, parts = actions(images, work.n), actions(few, work.n)
+        images = how_many(lambda: plain.forward_passes(work.n))
+        few = -(-images // FEW_IMAGES)
+        whole = _methods(plain, paper, smoothing, own, images, work.n)
+        parts = _methods(plain, paper, smoothing, own, few, work.n)
         first = alternate({name: whole[name] for name in CORE}, rounds)
         second = alternate({name: action for name, action in parts.items() if name not in CORE[1:]}, FEW_ROUNDS)
     more = list(second.seconds)[1:]
-    seconds = {name: first.median(name) / len(images.levels) for name in CORE}
-    seconds |= {name: second.median(name) / len(few.levels) for name in more}
+    seconds = {name: first.median(name) / images for name in CORE}
+    seconds |= {name: second.median(name) / few for name in more}
     return {
         "network": work.network,
         "shape": list(work.shape),
         "n": work.n,
         "batch": work.batch,
-        "own batch": own.batch_for(work.shape, work.n),
+        "own batch": own_batch,
         "precision": precision.name,
-        "images": len(images.levels),
+        "images": images,
         "rounds": rounds,
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
         "ratios": ratios(first, [("ours, fresh", "forward passes"), ("ours, fresh", "standard")])
         | ratios(second, [(name, "forward passes") for name in more]),
+    }
+
+
+def _methods(
+    plain: "Plain", paper: "_PaperSampler", smoothing: Smoothing, own: Smoothing, count: int, n: int
+) -> dict[str, Callable[[], object]]:
+    """The methods that are compared, each for `count` images with n copies."""
+    images = some_images(plain.work, count)
+
+    def each(action: Callable[[], object]) -> Callable[[], object]:
+        return lambda: [action() for _ in images.levels]
+
+    return {
+        "forward passes": each(lambda: plain.forward_passes(n)),
+        "standard": each(lambda: plain.standard(plain.noisy, n)),
+        "ours, fresh": lambda: certify_all(smoothing, images, n, "fresh"),
+        "ours, fresh, own batch": lambda: certify_all(own, images, n, "fresh"),
+        "standard, noise compiled": each(lambda: plain.standard(plain.noisy_compiled, n)),
+        "ours, shared": lambda: certify_all(smoothing, images, n, "shared"),
+        "paper64": each(lambda: plain.standard(paper.noisy, n)),
     }
 
 
@@ -235,7 +240,7 @@ def some_images(work: Work, count: int) -> Inputs:
 
 
 def how_many(action: Callable[[], object], seconds: float = SECONDS) -> int:
-    """So many images that a run takes some seconds: what is done once for a run weighs little then, as in practice."""
+    """The number of images for which a run takes some seconds. Its set-up then weighs little, as in practice."""
     start = time.perf_counter()
     action()
     return max(1, round(seconds / (time.perf_counter() - start)))
@@ -255,7 +260,8 @@ class Plain:
     """The forward passes alone, and standard smoothing as the field writes it: no bound, no records, no checks."""
 
     def __init__(self, torch: Any, model: TorchModel, work: Work, sigma: float) -> None:
-        self._torch, self._work, self._sigma, self._model = torch, work, sigma, model
+        self.work = work
+        self._torch, self._sigma, self._model = torch, sigma, model
         self._image = torch.from_numpy(IMAGES.values(work.level)).cuda()
         self.noisy_compiled = torch.compile(self.noisy)
         self._fixed = {size: model.cast(self.noisy(size)) for size in (N0, work.batch)}
@@ -263,8 +269,8 @@ class Plain:
     def forward_passes(self, n: int) -> None:
         """As many as a certification needs, on batches that lie ready."""
         with self._torch.inference_mode():
-            for size in self._sizes(N0), self._sizes(n):
-                for copies in size:
+            for wanted in (N0, n):
+                for _, copies in batches(wanted, self.work.batch):
                     self._model.forward(self._fixed[copies])
             self._torch.cuda.synchronize()
 
@@ -274,29 +280,26 @@ class Plain:
 
     def votes(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The field's loop: make noise, ask the model, fetch the votes and count them on the CPU."""
-        counts = np.zeros(self._work.classes, np.int64)
+
+        def fetched(first: int, copies: int) -> Any:
+            return self._vote(noisy(copies)).cpu().numpy()
+
         with self._torch.inference_mode():
-            for votes in self._batches(n, noisy):
-                counts += np.bincount(votes.cpu().numpy(), minlength=self._work.classes)
-        return counts
+            return count_votes(fetched, n, self.work.classes, self.work.batch)
 
     def votes_kept(self, n: int, noisy: Callable[[int], Any]) -> Any:
         """The same, better written: counts stay on the GPU, and nothing waits for it before the last batch."""
         torch = self._torch
-        counts = torch.zeros(self._work.classes, dtype=torch.int64, device=self._image.device)
+        counts = torch.zeros(self.work.classes, dtype=torch.int64, device=self._image.device)
         with torch.inference_mode():
-            for votes in self._batches(n, noisy):
+            for _, copies in batches(n, self.work.batch):
+                votes = self._vote(noisy(copies))
                 counts.scatter_add_(0, votes, torch.ones_like(votes))
             return counts.cpu().numpy()
 
-    def _batches(self, n: int, noisy: Callable[[int], Any]) -> Iterator[Any]:
-        """The votes of each batch, where the model is."""
-        for copies in self._sizes(n):
-            yield self._model.forward(self._model.cast(noisy(copies))).argmax(1)
-
-    def _sizes(self, n: int) -> Iterator[int]:
-        for first in range(0, n, self._work.batch):
-            yield min(self._work.batch, n - first)
+    def _vote(self, batch: Any) -> Any:
+        """The votes on a batch, where the model is."""
+        return self._model.forward(self._model.cast(batch)).argmax(1)
 
     def noisy(self, copies: int) -> Any:
         batch = self._image.repeat((copies, 1, 1, 1))
@@ -348,7 +351,7 @@ def torch_with_a_gpu() -> Any:
 
 
 def exactness(elements: int, sigma: str) -> dict[str, int]:
-    """Compare the GPU's noise with the CPU's, element by element, until so many were compared."""
+    """Compare the GPU's noise with the CPU's, element by element, for at least this many elements."""
     from ...noise import Sampler
 
     torch = torch_with_a_gpu()

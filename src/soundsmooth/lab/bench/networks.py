@@ -1,4 +1,7 @@
-"""The two networks of the field's tables: ResNet-110 for 3×32×32 and ResNet-50 for 3×224×224 (He et al., 2016)."""
+"""The two networks of the field's tables: ResNet-110 for 3×32×32 and ResNet-50 for 3×224×224 (He et al., 2016).
+
+Stored promises hash the source of `Normalize` and `Residual`: not a letter of these classes may change.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Fair comparisons on noisy machines: alternate, pair up, take medians, and say how sure they are."""
+"""Fair comparisons on noisy machines: alternate, pair up, take medians, and give their intervals."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -18,7 +18,7 @@ from ...grid import IMAGES
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...settings import Settings, settings
 from ...smoother import Smoother
-from ..unsound import UnsoundStandard
+from ..unsound import UnsoundStandard, count_votes
 
 Array = npt.NDArray[Any]
 Scores = Callable[[Any], Any]
@@ -32,7 +32,7 @@ class Refused(Exception):  # noqa: N818 (a refusal is an answer, not an error)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a certifier says about a point: a label (or None) with a radius, and the votes it rests on."""
+    """A certifier's answer at a point: a label (or None) with a radius, and the votes it rests on."""
 
     label: int | None
     radius: float
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of a certifier: σ, how many copies, at which level, by which bound."""
+    """A task for a certifier: σ, the numbers of copies, the level α, the bound."""
 
     sigma: Fraction
     n: int
@@ -73,9 +73,13 @@ class Standard:
 
     def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
         dtype = np.dtype(self.dtype)
-        smooth = UnsoundStandard(make(dtype), classes, task.sigma, dtype=self.dtype)
-        found = smooth.certify(values(x, dtype), min(task.n0, task.n), task.n, task.alpha, 10_000, task.bound)
-        return Answer(found.label, found.radius, found.p_lower, found.counts)
+        return ask_standard(UnsoundStandard(make(dtype), classes, task.sigma, dtype=self.dtype), values(x, dtype), task)
+
+
+def ask_standard(smooth: UnsoundStandard, x: Array, task: Task, batch: int = 10_000) -> Answer:
+    """Algorithm 1's answer for the floats x."""
+    found = smooth.certify(x, min(task.n0, task.n), task.n, task.alpha, batch, task.bound)
+    return Answer(found.label, found.radius, found.p_lower, found.counts)
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ class FloatSum:
 class GuardBand:
     """The paper's section 4.3: float noise, then rounding to the grid; a copy near a rounding boundary votes against.
 
-    The addition is then harmless. What is left is the float sampler, whose law nobody has proved.
+    The addition is then harmless. The float sampler remains, and its law is not proved.
     """
 
     dtype: str = "float32"
@@ -168,7 +172,7 @@ class GuardBand:
             scaled = (noise + values(x, dtype)).astype(np.float64) * IMAGES.q
             levels = np.clip(np.rint(scaled), -self.k * IMAGES.q, (self.k + 1) * IMAGES.q)
             rounded: Array = values(levels, dtype)
-            rounded[near_boundary(scaled)] = np.nan  # a vote for nobody, whatever the classifier makes of it
+            rounded[near_boundary(scaled)] = np.nan  # a vote for nobody
             return rounded
 
         return vote_and_certify(noisy, scores, classes, x, task)
@@ -191,14 +195,13 @@ def vote_and_certify(noisy: Noise, scores: Scores, classes: int, x: Array, task:
     """Certify as in Algorithm 1, with noisy copies from anywhere; a copy with a NaN votes for nobody."""
 
     def counts(purpose: Purpose, n: int) -> Counts:
-        total, nobody = np.zeros(classes, np.int64), 0
-        for first in range(0, n, batch):
-            copies = noisy(x, purpose, first, min(batch, n - first))
-            lost = np.isnan(copies).reshape(len(copies), -1).any(axis=1)
-            labels = np.asarray(scores(copies)).argmax(axis=1)[~lost]
-            total += np.bincount(labels, minlength=classes)
-            nobody += int(lost.sum())
-        return Counts(tuple(total.tolist()), nobody)
+        def votes(first: int, copies: int) -> Array:
+            rows = noisy(x, purpose, first, copies)
+            lost = np.isnan(rows).reshape(copies, -1).any(axis=1)
+            return np.asarray(np.asarray(scores(rows)).argmax(axis=1)[~lost])
+
+        total = count_votes(votes, n, classes, batch).tolist()
+        return Counts(tuple(total), n - sum(total))
 
     found, estimation = _verdict(counts, task)
     return Answer(found.label, found.radius, found.p_lower, (*estimation.classes, estimation.nobody))

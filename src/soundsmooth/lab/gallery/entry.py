@@ -1,26 +1,15 @@
-"""What an entry of the gallery is: a module in `entries` with a CLAIM and a function `run`."""
+"""The gallery's entries by name: each is a module in `entries` with a CLAIM and a function `run`."""
 
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import NamedTuple
 
 from . import entries
 from .art import Art, installed
 from .certifiers import Certifier, FloatSum, GuardBand, Ours, Standard
+from .options import Options
 from .trial import Trial
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user may change: the number of copies, and the data set of the entries that use images."""
-
-    n: int | None = None
-    data: Path | None = None
-    pictures: Path | None = None
-    """A folder for pictures, for the entries that have one."""
 
 
 class Entry(NamedTuple):

@@ -1,4 +1,4 @@
-"""What rounding with a guard band costs (the paper's section 4.3): how many noisy copies are lost, computed.
+"""The cost of rounding with a guard band (the paper's section 4.3): the share of noisy copies that are lost, computed.
 
 A copy is lost when one of its d coordinates is within the guard of a rounding boundary. In levels a coordinate is
 t + ε with an integer t and ε ~ N(0, (σq)²); so the chance is the same for every t. The paper takes 10⁻⁶ for it, from a

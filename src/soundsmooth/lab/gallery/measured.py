@@ -1,6 +1,6 @@
-"""Rows voted again alone, as one would write it at first, and how a certificate that rests on them is judged.
+"""A naive measurement of independence, which votes on rows again alone, and the verdict on its certificates.
 
-Such a certificate is about the classifier that sees one row in its life, whatever it does in batches.
+Such a certificate is about the classifier that sees one row in its life. Its votes in batches do not matter.
 """
 
 import multiprocessing
@@ -19,12 +19,12 @@ from ...grid import IMAGES
 from ...noise import Gaussian, Purpose
 from ...settings import settings
 from .certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Scores, Task, exact_noise, values
-from .points import judge
+from .contradicting_pairs import judge
 from .trial import Finding, Trial
 
-#: So many rows are voted again.
+#: The number of rows that are voted on again.
 AGAIN = 100
-#: Where the certificates are asked for.
+#: The image that is certified.
 A = np.full((1, 4, 4), 128)
 K = 6
 SINGLE = np.dtype("float32")
@@ -32,7 +32,7 @@ SINGLE = np.dtype("float32")
 
 @dataclass(frozen=True)
 class NaiveMeasured:
-    """Exact noise and our own bound; only the measurement is as one would write it at first.
+    """Exact noise and our own bound; only the measurement is naive.
 
     After the votes a fresh process makes the model from a pickle of it. All rows wait on one pipe. Each is read, and
     voted on, by a forked process of its own.

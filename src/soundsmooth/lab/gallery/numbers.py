@@ -14,10 +14,9 @@ from ...report import decimal_below
 from ..unsound import UnsoundStandard, failure_odds
 from ..unsound.failures import PAPER_SIGMAS
 from .certifiers import Array, values
-from .entries.image import brighter, enough_ink, reachable_from_any
-from .entries.listing1 import reachable_from
 from .guard_loss import Loss, losses
 from .images import load_images
+from .known_by_floats import brighter, enough_ink, reachable_from, reachable_from_any
 from .overlap import measure
 
 ALPHA = Fraction(1, 1000)

@@ -59,7 +59,7 @@ def draw_reachable(path: Path, level: int = 210, other: int = 0) -> None:
 
 
 def draw_float_sum(path: Path, first: int = 209, second: int = 210, k: int = 6) -> None:
-    """What the paper's published code makes of the same noisy level, from two neighbouring levels of the image."""
+    """The floats that the paper's published code gives one noisy level, from two neighbouring levels of the image."""
     noisy = np.arange(-k * IMAGES.q, (k + 1) * IMAGES.q + 1)
     sums = {level: float_sums(level, noisy, k) for level in (first, second)}
     figure = _figure(7.2, 4.6)
@@ -107,7 +107,7 @@ def consecutive(start: np.floating[Any], count: int) -> Floats:
 
 
 def share_reachable(a: Floats, place: float, count: int = 64) -> float:
-    """The share of so many neighbouring float32 numbers, from `place` on away from 0, that a can reach."""
+    """The share of neighbouring float32 numbers, from `place` on away from 0, that a can reach."""
     sign = SINGLE.type(-1 if place < 0 else 1)
     return float(reachable(a, sign * consecutive(np.float32(abs(place)), count)).mean())
 

@@ -1,4 +1,4 @@
-"""What a trial of the gallery finds: one entry against one certifier, and one verdict."""
+"""A trial of the gallery: one entry against one certifier, and one verdict."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Finding(StrEnum):
-    """What came out. FALSE and VOID are what a sound certifier never gets."""
+    """The verdict. A sound certifier never gets FALSE or VOID."""
 
     FALSE_POINT = "FALSE (point)"
     """The certified ball holds a legal point whose other class is itself established."""

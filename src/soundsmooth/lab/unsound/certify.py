@@ -23,6 +23,8 @@ from ...exact import (
 )
 
 Counts = npt.NDArray[np.int64]
+#: The votes of the copies from `first` on, `copies` of them; one that votes for nobody is left out.
+Votes = Callable[[int, int], npt.NDArray[Any]]
 
 #: A batch [B, *shape] of floats, NumPy's or torch's, to scores [B, classes] of the same kind.
 Classifier = Callable[[Any], Any]
@@ -37,7 +39,7 @@ LOWER_CONF_BOUND: dict[str, Callable[[int, int, Fraction], float]] = {
 
 @dataclass(frozen=True)
 class UnsoundResult:
-    """What Certify returned. It is NOT a certificate: the radius may be false."""
+    """The result of Certify. It is NOT a certificate: the radius may be false."""
 
     label: int | None
     """The class, or None for an abstention."""
@@ -48,7 +50,7 @@ class UnsoundResult:
     counts: tuple[int, ...]
     """The votes of the estimation, class by class; a copy whose noise failed is in none of them."""
     selection: tuple[int, ...]
-    """The same of the selection: the top class is the one that p_lower is about."""
+    """The votes of the selection, class by class: p_lower is about their top class."""
 
 
 class UnsoundSmooth(ABC):
@@ -108,9 +110,17 @@ class UnsoundSmooth(ABC):
         return scores
 
 
-def batch_sizes(n: int, batch_size: int) -> Iterator[int]:
-    """Full batches, then what is left: a last, smaller batch, as the field runs it."""
+def count_votes(votes: Votes, n: int, num_classes: int, batch_size: int) -> Counts:
+    """The loop of SampleUnderNoise: ask for the votes of n copies, batch by batch, and count them by class."""
+    counts = np.zeros(num_classes, np.int64)
+    for first, copies in batches(n, batch_size):
+        counts += np.bincount(votes(first, copies), minlength=num_classes)
+    return counts
+
+
+def batches(n: int, batch_size: int) -> Iterator[tuple[int, int]]:
+    """The first copy and the size of each batch. The last batch may be smaller, as the field runs it."""
     if n < 1 or batch_size < 1:
         raise ValueError(f"n and batch_size must be at least 1, not {n} and {batch_size}")
-    for done in range(0, n, batch_size):
-        yield min(batch_size, n - done)
+    for first in range(0, n, batch_size):
+        yield first, min(batch_size, n - first)

@@ -1,4 +1,4 @@
-"""UNSOUND, for comparison only: how often the paper's Algorithm 2 fails, exactly, beside what the paper says.
+"""UNSOUND, for comparison only: how often the paper's Algorithm 2 fails, exactly, beside the paper's bounds.
 
 A draw fails when a breaking point lies strictly inside [t, t + 1) / 2^bits. Many breaking points of the tails lie in
 one such interval, so what counts is the number of *distinct* ambiguous draws.
@@ -74,7 +74,10 @@ def failure_anywhere(p: Fraction, draws: int) -> tuple[Fraction, Fraction]:
 
 
 def failure_table(sigmas: Iterable[Rational] = PAPER_SIGMAS, margins: Iterable[int] = PAPER_MARGINS) -> str:
-    """The failure probabilities at 64 bits as lines of text; probabilities of being right are rounded down."""
+    """The failure probabilities at 64 bits as lines of text; probabilities of being right are rounded down.
+
+    Only tests call it, to check the paper's errata.
+    """
     lines = [_row("K", "σ", "breaking points", "failure at a position", "all right in 100 000 × 3 × 224 × 224")]
     for margin in margins:
         for sigma in sigmas:
@@ -90,5 +93,5 @@ def _row(*cells: object) -> str:
 
 
 def _truncated(x: Fraction, digits: int = 12) -> str:
-    """x in [0, 1) cut off after so many decimals, never rounded up."""
+    """x in [0, 1), cut off after `digits` decimals and never rounded up."""
     return f"0.{int(x * 10**digits):0{digits}d}"

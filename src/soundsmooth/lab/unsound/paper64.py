@@ -1,8 +1,8 @@
 """UNSOUND, for comparison only: the paper's Algorithm 2 to the letter, its indices mended.
 
 A 64-bit draw t stands for the reals [t, t + 1) / 2⁶⁴. If a breaking point lies among them the draw is ambiguous, and
-the algorithm returns Failure; otherwise the noise is exactly that of the theorem. What keeps it out of `noise`: the
-failure event (see `failures`), and draws from a general-purpose generator. Our own sampler has neither.
+the algorithm returns Failure; otherwise the noise is exactly that of the theorem. Two things keep it out of `noise`:
+the failure event (see `failures`), and draws from a general-purpose generator. Our own sampler has neither.
 
 Mended, in the paper's symbols, with array indices from 0:
 
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ...exact import Rational
 from ...grid import IMAGES, Grid
 from ...noise.law import Gaussian, Law
-from .certify import Classifier, Counts, UnsoundSmooth, batch_sizes
+from .certify import Classifier, Counts, UnsoundSmooth, count_votes
 
 BITS = 64
 
@@ -42,7 +42,10 @@ def breaking_points(noise: Law, bits: int = BITS) -> list[int]:
 
 
 def discretized_normal_literally(arr: Sequence[int], t: int) -> int | None:
-    """N_D^{k+1}(0, σ²) at one position: the noise, in levels, of the draw t; None is Failure. Slow, to be read."""
+    """N_D^{k+1}(0, σ²) at one position: the noise, in levels, of the draw t; None is Failure.
+
+    Slow, to be read beside the paper. Only tests call it, to check the paper's errata.
+    """
     reach = len(arr) // 2  # 255(k + 1)
     for j in range(-reach, reach + 1):
         if t == arr[j + reach] - 1 and j < reach:
@@ -71,8 +74,8 @@ def ambiguous_draws(arr: Sequence[int]) -> Draws:
 class UnsoundPaper64(UnsoundSmooth):
     """UNSOUND, for comparison only: Algorithm 2 of F ∘ g_k, with NumPy's generator for a coin.
 
-    Images are integer levels. `dtype` is the precision of what the classifier gets. `bits` is the paper's n: fewer
-    than 64 make the failure event common enough to be seen.
+    Images are integer levels. `dtype` is the precision of the classifier's input. `bits` is the paper's n: with fewer
+    than 64, failures are common enough to be seen. Only tests call it, to check the paper's errata.
     """
 
     def __init__(
@@ -98,13 +101,13 @@ class UnsoundPaper64(UnsoundSmooth):
     def sample_under_noise(self, x: Any, n: int, batch_size: int = 1000) -> Counts:
         """SampleUnderNoise(f, x, n, σ, k): x' ← clamp(x + ε) in levels. A copy with a Failure votes for nobody."""
         levels = self.law.grid.on_grid(np.asarray(x))
-        counts = np.zeros(self.num_classes, np.int64)
-        for copies in batch_sizes(n, batch_size):
+
+        def votes(first: int, copies: int) -> npt.NDArray[Any]:
             noise, failed = self.noise(copies, levels.shape)
             noisy = np.clip(levels + noise, self.law.lowest, self.law.highest)
-            votes = self._scores(self.values[noisy - self.law.lowest]).argmax(1)
-            counts += np.bincount(votes[~failed], minlength=self.num_classes)
-        return counts
+            return np.asarray(self._scores(self.values[noisy - self.law.lowest]).argmax(1)[~failed])
+
+        return count_votes(votes, n, self.num_classes, batch_size)
 
     def noise(self, copies: int, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """ε [copies, *shape] in levels, and for each copy whether one of its positions was a Failure."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...exact import Rational
-from .certify import Classifier, Counts, UnsoundSmooth, batch_sizes
+from .certify import Classifier, Counts, UnsoundSmooth, count_votes
 
 DTYPES = ("float16", "float32", "float64")
 
@@ -47,11 +47,12 @@ class UnsoundStandard(UnsoundSmooth):
     def sample_under_noise(self, x: Any, n: int, batch_size: int = 1000) -> Counts:
         """SampleUnderNoise(f, x, n, σ): x' ← x + ε in floats, and the classifier's votes on x'."""
         point = self._floats.point(x)
-        counts = np.zeros(self.num_classes, np.int64)
-        for copies in batch_sizes(n, batch_size):
+
+        def votes(first: int, copies: int) -> npt.NDArray[Any]:
             noisy = self._floats.under_noise(point, copies, float(self.sigma))
-            counts += self._floats.votes(self._scores, noisy, self.num_classes)
-        return counts
+            return self._floats.votes(self._scores, noisy)
+
+        return count_votes(votes, n, self.num_classes, batch_size)
 
 
 class _Floats(Protocol):
@@ -61,10 +62,10 @@ class _Floats(Protocol):
         """x in this precision."""
 
     def under_noise(self, point: Any, copies: int, sigma: float) -> Any:
-        """The batch x + ε, ε ~ N(0, σ²I) or whatever comes closest."""
+        """The batch x + ε, ε ~ N(0, σ²I) as far as the generator can."""
 
-    def votes(self, scores: Classifier, batch: Any, num_classes: int) -> Counts:
-        """How many rows vote for each class."""
+    def votes(self, scores: Classifier, batch: Any) -> npt.NDArray[Any]:
+        """The class that each row votes for."""
 
 
 class _Numpy:
@@ -83,8 +84,8 @@ class _Numpy:
         batch += point
         return batch
 
-    def votes(self, scores: Classifier, batch: npt.NDArray[Any], num_classes: int) -> Counts:
-        return np.bincount(scores(batch).argmax(1), minlength=num_classes).astype(np.int64)
+    def votes(self, scores: Classifier, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(scores(batch).argmax(1))
 
 
 class _Torch:
@@ -101,7 +102,6 @@ class _Torch:
         noise = self.torch.randn(batch.shape, dtype=self.dtype, device=self.device, generator=self.generator)
         return batch + noise * sigma
 
-    def votes(self, scores: Classifier, batch: Any, num_classes: int) -> Counts:
+    def votes(self, scores: Classifier, batch: Any) -> npt.NDArray[Any]:
         with self.torch.no_grad():
-            counts: Counts = self.torch.bincount(scores(batch).argmax(1), minlength=num_classes).cpu().numpy()
-        return counts
+            return np.asarray(scores(batch).argmax(1).cpu())

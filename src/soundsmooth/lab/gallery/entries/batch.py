@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
-from ..void import Asked, proving, void
 
 CLAIM = "f averages its batch and so reads the image: two grey images a few levels apart, both certified"
 SIGMA = Fraction(1, 2)
@@ -40,7 +40,7 @@ def mean(batch: Array) -> float:
 
 
 def step(batch: int) -> int:
-    """By how many levels the two images differ in every pixel, for batches of so many rows."""
+    """By how many levels the two images differ in every pixel, for batches of this many rows."""
     return math.ceil(200 / math.sqrt(batch))
 
 
@@ -51,4 +51,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     make = brighter_than((LEVEL + darker) / 2)
     one, other = (Asked(make, np.full(SHAPE, level), task) for level in (LEVEL, darker))
     for certifier in proving(certifiers):
-        yield void("batch", certifier, one, other, f"{LEVEL}/255 against {darker}/255 in all pixels")
+        yield try_deployment("batch", certifier, one, other, f"{LEVEL}/255 against {darker}/255 in all pixels")

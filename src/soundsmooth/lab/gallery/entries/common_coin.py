@@ -12,14 +12,14 @@ from fractions import Fraction
 import numpy as np
 
 from ..certifiers import Array, Certifier, Ours, Refused, Task, one_hot
-from ..entry import Options
+from ..false_rates import judge_rate
 from ..measured import NAIVE, A, measuring
-from ..rates import rate
+from ..options import Options
 from ..trial import Finding, Trial
 
 CLAIM = "f draws: forked processes toss one coin for all rows that are voted alone, so none of them is lost"
 SIGMA, ALPHA, P = Fraction(1, 2), Fraction(1, 10_000), Fraction(86, 100)
-#: Two false certificates among so many are too many: P < 10⁻⁶.
+#: Two false certificates in this many runs are too many: P < 10⁻⁶.
 RUNS, RUNS_OF_OURS, TOO_MANY = 9, 2, 2
 EXTRA: tuple[Certifier, ...] = (NAIVE,)
 
@@ -32,7 +32,7 @@ class Coin:
 
 
 def bounds(certifier: Certifier, runs: int, task: Task) -> Iterator[float]:
-    """p_lower in so many runs, each with a fresh process."""
+    """p_lower of each run; every run has a fresh process."""
     for _ in range(runs):
         yield certifier.certify(lambda dtype: Coin(), 2, A, task).p_lower
 
@@ -45,7 +45,9 @@ def tossed(certifier: Certifier, runs: int, task: Task) -> Trial:
         if false == TOO_MANY:
             break
     note = f"p_lower > p = {float(P)} in {false} of {made} runs (at most {runs}) at α = {float(ALPHA)}"
-    return Trial("common-coin", certifier.name, rate(false, runs, ALPHA), counts=((false, made - false),), note=note)
+    return Trial(
+        "common-coin", certifier.name, judge_rate(false, runs, ALPHA), counts=((false, made - false),), note=note
+    )
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
-from ..void import Asked, proving, void
 
 CLAIM = "f counts its rows, or keeps a running mean: certified at a, deployed at the same a with another answer"
 SIGMA = Fraction(1, 2)
@@ -67,8 +67,12 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for certifier in proving(certifiers):
         counter, limit = Counter(max(LIMIT, rows)), max(LIMIT, rows)
         after = Asked(same(counter, np.zeros((limit, 1))), white, later)
-        yield void("counter", certifier, Asked(same(counter), white, task), after, f"counts its rows, {limit} served")
+        yield try_deployment(
+            "counter", certifier, Asked(same(counter), white, task), after, f"counts its rows, {limit} served"
+        )
     for certifier in proving(certifiers):
         mean, black = RunningMean(), np.zeros((3 * rows, 1))
         after = Asked(same(mean, black), white, later)
-        yield void("counter", certifier, Asked(same(mean), white, task), after, "running mean, black pixels served")
+        yield try_deployment(
+            "counter", certifier, Asked(same(mean), white, task), after, "running mean, black pixels served"
+        )

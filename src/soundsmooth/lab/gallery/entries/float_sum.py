@@ -4,7 +4,7 @@ What the classifier sees, fl(fl(fl(j/255) − (k + 1)) + fl(i/255)), depends on 
 float32 the levels i = 210 and 209 reach 3316 floats each and share 1292 of them, all in the tails: a noisy copy of 209
 is a float that 210 reaches with probability 6.3e-10 (a test adds up the exact chances). So the bare membership test
 tells these neighbours apart, and each is certified far beyond the other. For ours the same test is a function of the
-noisy level, whatever image and noise it came from.
+noisy level, for every image and noise that lead to it.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ import numpy as np
 
 from ....grid import IMAGES
 from ..certifiers import Array, Certifier, FloatSum, Scores, Task, one_hot, values
-from ..entry import Options
-from ..points import Pair, trial
+from ..contradicting_pairs import Pair, try_pair
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "exact noise on the grid, added as floats: f(x) = [x is a float that level 210 can reach], at 210 and at 209"
@@ -48,4 +48,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(member, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in certifiers:
-            yield trial("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)

@@ -17,10 +17,10 @@ import numpy as np
 from .... import embedded
 from ....models.onnx_file import OnnxModel
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task, values
-from ..entry import Options
+from ..contradicting_pairs import Pair, try_pair
 from ..images import Images, Labels, load_images
 from ..membership import Memory
-from ..points import Pair, trial
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = (
@@ -79,4 +79,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         note = f"image {i}: class {labels[i]}, which the network takes for {taken}; against +1/255"
         pair = Pair(make, images[i], brighter(images[i]), classes=10, note=note)
         for certifier in certifiers:
-            yield trial("gate", certifier, pair, Task(SIGMA, options.n or 2000, n0=200), tried=SHOWN)
+            yield try_pair("gate", certifier, pair, Task(SIGMA, options.n or 2000, n0=200), tried=SHOWN)

@@ -7,70 +7,21 @@ random positions and less than 0.09 away, as the other class. Pixels at level 0 
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
-from ..entry import Options
+from ..certifiers import Array, Certifier, Task
+from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
-from ..points import Pair, trial
+from ..known_by_floats import brighter, enough_ink, reachable_from_any
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = (
     "G_a knows the image a: certified with 3.81 (σ = 1, n = 100 000), yet 1/255 more at ≤ 512 pixels is another class"
 )
 SIGMA = Fraction(1)
-POSITIONS = 512
-LEAST_INK = 100
 N_FIRST, N_OTHERS, OTHERS = 100_000, 10_000, 2
-COLUMNS = 64
-
-
-def survivors(x: Array, a: Array) -> npt.NDArray[np.intp]:
-    """The rows of x [B, D] with G_a = 1: some columns at a time, and only the rows that are not yet out."""
-    alive = np.arange(len(x))
-    told = np.flatnonzero(a)
-    for first in range(0, len(told), COLUMNS):
-        columns = told[first : first + COLUMNS]
-        part, value = x[np.ix_(alive, columns)], a[columns]
-        alive = alive[((part - value) + value == part).all(axis=1)]
-    return alive
-
-
-def reachable_from_any(members: Array) -> MakeScores:
-    """Make H_A for images [M, …] of levels: class 1 where G_a = 1 for one of them. With one image this is G_a."""
-
-    def make(dtype: np.dtype[Any]) -> Scores:
-        known = values(members.reshape(len(members), -1), dtype)
-
-        def scores(batch: Array) -> Array:
-            x = batch.reshape(len(batch), -1)
-            hit = np.zeros(len(x), bool)
-            for a in known:
-                hit[survivors(x, a)] = True
-            return one_hot(hit)
-
-        return scores
-
-    return make
-
-
-def brighter(image: Array, rng: np.random.Generator) -> tuple[Array, int]:
-    """a′: one level more at 512 random positions, or at all usable ones; and their number."""
-    usable = np.flatnonzero((image > 0) & (image < 255))
-    chosen = rng.permutation(usable)[:POSITIONS]
-    changed = image.copy()
-    changed.flat[chosen] += 1
-    return changed, len(chosen)
-
-
-def enough_ink(images: Array) -> Array:
-    """The images with enough pixels that are not black."""
-    counts = (images > 0).reshape(len(images), -1).sum(axis=1)
-    kept: Array = images[counts >= LEAST_INK]
-    return kept
 
 
 def pairs(images: Array) -> Iterator[Pair]:
@@ -90,4 +41,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         n = options.n or (N_OTHERS if number else N_FIRST)
         noted = Pair(pair.make, pair.a, pair.other, note=f"{pair.note}; n = {n}; {left_out}")
         for certifier in certifiers:
-            yield trial("image", certifier, noted, Task(SIGMA, n, n0=1000), tried=1 + OTHERS)
+            yield try_pair("image", certifier, noted, Task(SIGMA, n, n0=1000), tried=1 + OTHERS)

@@ -6,33 +6,17 @@ f has an honest smoothed value at every level, and the certified radius stays be
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, Scores, Task, one_hot, values
-from ..entry import Options
-from ..points import Pair, trial
+from ..certifiers import Certifier, Task
+from ..contradicting_pairs import Pair, try_pair
+from ..known_by_floats import reachable_from
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f(x) = [(x ⊖ a) ⊕ a = x] at a = 210/255 against 0, and at 200/255, where the ball covers every level"
 SIGMA = Fraction(1, 2)
-
-
-def reachable_from(level: int) -> Any:
-    """Make f for a precision: class 1 where subtracting and adding the level's value changes nothing."""
-
-    def make(dtype: np.dtype[Any]) -> Scores:
-        a = values(np.array(level), dtype)
-
-        def scores(batch: Array) -> Array:
-            x = batch.reshape(len(batch), -1)[:, 0]
-            hit = (x - a) + a == x
-            return one_hot(hit)
-
-        return scores
-
-    return make
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
@@ -41,4 +25,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level in (210, 200):
         pair = Pair(reachable_from(level), np.full(1, level), zero, note=f"a = {level}/255 against 0")
         for certifier in certifiers:
-            yield trial("listing1", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("listing1", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)

@@ -16,8 +16,8 @@ import numpy as np
 
 from ....grid import IMAGES
 from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task, one_hot
-from ..entry import Options
-from ..points import Pair, judge
+from ..contradicting_pairs import Pair, judge
+from ..options import Options
 from ..trial import Finding, Trial
 
 CLAIM = "a true certificate, attacked with uncorrected majority votes over many candidates, and with the correction"
@@ -48,7 +48,7 @@ def candidates(a: Array, radius: Fraction, rng: np.random.Generator) -> Iterator
 
 
 def attack(certifier: Certifier, a: Array, first: Answer, task: Task) -> tuple[int, Finding]:
-    """How many candidates have a majority against the certificate, and what is left of it after the correction."""
+    """Count the candidates with a majority against the certificate; the finding is the one after the correction."""
     corrected = replace(task, n=VOTES, n0=VOTES, alpha=task.alpha / CANDIDATES)
     breaks, finding = 0, Finding.HOLDS
     for other in candidates(a, DEPTH * Fraction(first.radius), np.random.default_rng()):

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Certifier, Ours
-from ..entry import Options
-from ..rates import exceeding, least_hits, rate
+from ..false_rates import exceeding, judge_rate, least_hits
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "keys are tried until the wrong class (p = 0.495) is certified; the share of issuers who succeed exceeds α"
@@ -26,7 +26,7 @@ COMMITMENTS, REAL_ALPHA = 500, Fraction(1, 10)
 
 
 def lucky(shape: tuple[int, ...], n: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """For each of so many keys: whether selection chooses the wrong class and the bound then exceeds ½."""
+    """For each key: whether selection chooses the wrong class and the bound then exceeds ½."""
     selected = 2 * rng.binomial(N0, float(P), shape) > N0
     return np.asarray(selected & (rng.binomial(n, float(P), shape) >= least_hits(n, Fraction(1, 2), ALPHA)))
 
@@ -39,7 +39,7 @@ def tried(name: str, n: int, rng: np.random.Generator) -> Trial:
         f"{false} of {ISSUERS} issuers certify the wrong class with one of {KEYS} keys (it takes {mean} on average; "
         "votes simulated, for nothing in this certifier fixes the seed)"
     )
-    return Trial("lucky-key", name, rate(false, ISSUERS, ALPHA), counts=((false, ISSUERS - false),), note=note)
+    return Trial("lucky-key", name, judge_rate(false, ISSUERS, ALPHA), counts=((false, ISSUERS - false),), note=note)
 
 
 def promised(name: str, n: int, rng: np.random.Generator) -> Trial:
@@ -50,7 +50,7 @@ def promised(name: str, n: int, rng: np.random.Generator) -> Trial:
         "without a nonce the certificate says key: self-chosen and claims nothing against its issuer"
     )
     counts = ((false, COMMITMENTS - false),)
-    return Trial("lucky-key", name, rate(false, COMMITMENTS, REAL_ALPHA), counts=counts, note=note)
+    return Trial("lucky-key", name, judge_rate(false, COMMITMENTS, REAL_ALPHA), counts=counts, note=note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

@@ -13,11 +13,11 @@ import numpy as np
 
 from .. import relu
 from ..certifiers import Array, Certifier, MakeScores, Scores, Task
-from ..entry import Options
+from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
-from ..points import Pair, trial
+from ..known_by_floats import brighter, enough_ink, reachable_from_any
+from ..options import Options
 from ..trial import Trial
-from .image import brighter, enough_ink, reachable_from_any
 
 CLAIM = "H_A knows a set of images, in NumPy and as a network of linear layers and ReLU only"
 SIGMA = Fraction(1)
@@ -66,4 +66,6 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         if size > MOST_WEIGHTS:
             note += f"; no network: a layer would have {size} weights"
         for certifier in chosen:
-            yield trial("memory", certifier, Pair(make, a, other, note=note), Task(SIGMA, n, n0=100), tried=len(kinds))
+            yield try_pair(
+                "memory", certifier, Pair(make, a, other, note=note), Task(SIGMA, n, n0=100), tried=len(kinds)
+            )

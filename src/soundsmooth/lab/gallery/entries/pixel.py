@@ -1,19 +1,17 @@
 """F_{a,i}(x) = [(x_i ⊖ a) ⊕ a = x_i], the paper's equation (2): one pixel of an image decides, all others are ignored.
 
 Any image with level 210 at position i is certified as class 1, with a ball that holds the same image with level 0
-there, which is class 0. What is around the pixel changes nothing: the images are real ones.
+there, which is class 0. The other pixels change nothing: the images are real ones.
 """
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
-import numpy as np
-
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot, values
-from ..entry import Options
+from ..certifiers import Array, Certifier, Task
+from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
-from ..points import Pair, trial
+from ..known_by_floats import reachable_from
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "one pixel decides: every image with 210/255 at position i is certified against the same image with 0 there"
@@ -21,22 +19,6 @@ SIGMA = Fraction(1, 2)
 LEVEL = 210
 IMAGES = 2
 N = 20_000
-
-
-def pixel_reachable_from(level: int, position: int) -> MakeScores:
-    """Make F_{a,i}: class 1 where subtracting and adding the level's value leaves the pixel as it is."""
-
-    def make(dtype: np.dtype[Any]) -> Scores:
-        a = values(np.array(level), dtype)
-
-        def scores(batch: Array) -> Array:
-            x = batch.reshape(len(batch), -1)[:, position]
-            hit = (x - a) + a == x
-            return one_hot(hit)
-
-        return scores
-
-    return make
 
 
 def with_pixel(image: Array, position: int, level: int) -> Array:
@@ -51,7 +33,7 @@ def pairs(images: Array) -> Iterator[Pair]:
     for number, image in enumerate(images):
         position = (image.size // 2 + 97 * number) % image.size
         yield Pair(
-            pixel_reachable_from(LEVEL, position),
+            reachable_from(LEVEL, position),
             with_pixel(image, position, LEVEL),
             with_pixel(image, position, 0),
             note=f"image {number}, position {position} of {image.size}",
@@ -64,4 +46,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     task = Task(SIGMA, options.n or N)
     for pair in pairs(images[:IMAGES]):
         for certifier in certifiers:
-            yield trial("pixel", certifier, pair, task, tried=IMAGES)
+            yield try_pair("pixel", certifier, pair, task, tried=IMAGES)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..assumption_breakers import Asked, proving, try_deployment
 from ..certifiers import Certifier, MakeScores, Scores, Task, one_hot
-from ..entry import Options
+from ..options import Options
 from ..trial import Trial
-from ..void import Asked, proving, void
 
 CLAIM = "row 0 is class 1, all other rows class 0: certified in batches, deployed one by one, at the same a"
 SIGMA = Fraction(1, 2)
@@ -42,4 +42,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     certified = Asked(first_row, a, task)
     deployed = Asked(one_by_one(first_row), a, replace(task, n=min(task.n, 1000)))
     for certifier in proving(certifiers):
-        yield void("position", certifier, certified, deployed, "deployed one by one")
+        yield try_deployment("position", certifier, certified, deployed, "deployed one by one")

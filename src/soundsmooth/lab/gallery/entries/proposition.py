@@ -1,17 +1,17 @@
 """Proposition 4.1: a classifier with a certified radius of 3 at every test image, and one perturbation that flips all.
 
-M remembers the test images by their floats, see `fake`. Where noise is added in integers nothing is remembered; the
-first pixel decides everywhere, and its honest radius is below 0.5. The whole of the paper's experiment, on CIFAR-10, is
-experiments/cifar10/proposition.py.
+M remembers the test images by their floats, see `proposition_4_1`. Where noise is added in integers nothing is
+remembered; the first pixel decides everywhere, and its honest radius is below 0.5. The whole of the paper's experiment,
+on CIFAR-10, is experiments/cifar10/proposition.py.
 """
 
 import math
 from collections.abc import Iterator
 
 from ..certifiers import Certifier, Refused, Task
-from ..entry import Options
-from ..fake import SIGMA, Case, ask, cases, tally
 from ..images import load_images
+from ..options import Options
+from ..proposition_4_1 import SIGMA, Case, ask, cases, tally
 from ..trial import Finding, Trial
 
 CLAIM = "M of Proposition 4.1 at σ = 1: radius 3 at every test image, and p with ‖p‖₂ < 1 on the grid flips them all"

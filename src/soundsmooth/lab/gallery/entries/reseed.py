@@ -7,25 +7,23 @@ even so refuses where it is asked for proof that f keeps its hands off.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from ....noise import Purpose
-from ...unsound import UnsoundStandard
-from ..certifiers import Answer, Array, Certifier, MakeScores, Refused, Scores, Task, one_hot, values, vote_and_certify
-from ..entry import Options
-from ..points import Pair, trial
+from ..assumption_breakers import proving
+from ..certifiers import Array, Certifier, Scores, Task, one_hot
+from ..contradicting_pairs import Pair, try_pair
+from ..global_generators import GlobalNumpy, GlobalTorch
+from ..options import Options
 from ..trial import Trial
-from ..void import proving
 
 CLAIM = "f seeds the global generator and subtracts the noise that it now knows: 210/255 against 209/255"
 SIGMA = 0.5
 MIDDLE = 209.5 / 255
-SINGLE = np.dtype("float32")
 
 
 def seeds_numpy(dtype: np.dtype[Any]) -> Scores:
@@ -55,37 +53,6 @@ def seeds_torch(dtype: np.dtype[Any]) -> Scores:
     return scores
 
 
-@dataclass(frozen=True)
-class GlobalNumpy:
-    """Algorithm 1 with NumPy's global generator, as ART has it (which draws in one go: it is the same stream)."""
-
-    name: str = "standard-numpy"
-
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
-        def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
-            noise = np.random.normal(scale=float(task.sigma), size=(copies, *x.shape))
-            return values(x, SINGLE) + noise.astype(SINGLE)
-
-        return vote_and_certify(noisy, make(SINGLE), classes, x, task)
-
-
-@dataclass(frozen=True)
-class GlobalTorch:
-    """Algorithm 1 with torch's global generator and a draw for every batch, as most code in use has it."""
-
-    name: str = "standard-torch"
-
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
-        try:
-            torch: Any = import_module("torch")
-        except ImportError as error:
-            raise Refused('torch is not installed: pip install "soundsmooth[torch]"') from error
-        with torch.random.fork_rng(devices=[]):
-            smooth = UnsoundStandard(make(SINGLE), classes, task.sigma, backend="torch")
-            found = smooth.certify(values(x, SINGLE), min(task.n0, task.n), task.n, task.alpha, 1000, task.bound)
-        return Answer(found.label, found.radius, found.p_lower, found.counts)
-
-
 EXTRA: tuple[Certifier, ...] = (GlobalTorch(), GlobalNumpy())
 
 
@@ -95,8 +62,8 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     pair = Pair(seeds_numpy, np.full(1, 210), np.full(1, 209), note="np.random.seed when it is loaded")
     torch_pair = replace(pair, make=seeds_torch, note="torch.manual_seed in every call")
     try:
-        yield trial("reseed", GlobalTorch(), torch_pair, task)
+        yield try_pair("reseed", GlobalTorch(), torch_pair, task)
         for certifier in [GlobalNumpy(), *proving(certifiers)]:
-            yield trial("reseed", certifier, pair, task)
+            yield try_pair("reseed", certifier, pair, task)
     finally:
         np.random.set_state(kept)

@@ -3,63 +3,25 @@
 With h of n votes the largest radius that Clopper–Pearson allows is the r with P(X ≥ h) = α for X ~ Bin(n, Φ(r/σ)). A
 stated r is too large if and only if that tail, at that r, exceeds α: decided in balls of 512 bits. The usual way is
 scipy's beta.ppf and norm.ppf, which err to both sides, and a print with three digits, which rounds up as often as
-down. Ours is the stored double and what is printed of it. Nothing is sampled: the formulas are the same for all.
+down. Ours is the stored double and its printed decimals. Nothing is sampled: the formulas are the same for all.
 """
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....certify import Counts, verdict
 from ....core.decimals import truncated
-from ....exact.balls import ball, lower_end, precision, upper_end
-from ....exact.binomial import tail
-from ....noise import Gaussian
-from ....settings import settings
 from ..certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Task
-from ..entry import Options
+from ..options import Options
+from ..stated_radius import N, by_scipy, proved, too_large
 from ..trial import Finding, Trial
 
 CLAIM = "the usual formulas and the usual print ('{:.3}') of a radius, at concrete counts, against the proved radius"
-ALPHA = Fraction(1, 1000)
-SIGMA = Fraction(1, 2)
-N = 100_000
 #: 98 022 votes give 1.0150004…, which is printed as 1.02; all votes give 1.9057…, printed as 1.91; then any others.
 HITS = (98_022, 100_000, *range(95_500, 100_000, 250))
 
-
-#: A radius that is stated for so many hits.
+#: A stated radius, and the hits that it is stated for.
 Stated = tuple[Fraction, int]
-
-
-def too_large(radius: Fraction, hits: int, bits: int = 512) -> bool:
-    """Whether the radius exceeds the one that the hits prove.
-
-    Guarantee: proved by balls; if these cannot tell, it is an error.
-    """
-    with precision(bits):
-        p = (-ball(radius / SIGMA) / ball(2).sqrt()).erfc() / 2  # Φ(r/σ)
-        if tail(hits, N, lower_end(p)) > ball(ALPHA):
-            return True
-        if tail(hits, N, upper_end(p)) <= ball(ALPHA):
-            return False
-    raise ArithmeticError(f"{bits} bits do not tell whether the radius {radius} is too large for {hits} hits")
-
-
-def proved(hits: int) -> float:
-    """The radius that ours stores for these votes."""
-    counts = Counts((hits, N - hits), 0)
-    return verdict(counts, counts, Gaussian(SIGMA), settings(n0=N, n=N, alpha=ALPHA)).radius
-
-
-def by_scipy(hits: int) -> float | None:
-    """The usual formula, σ · norm.ppf(beta.ppf(α, h, n − h + 1)); None where scipy is not installed."""
-    try:
-        stats = importlib.import_module("scipy.stats")
-    except ImportError:
-        return None
-    return float(float(SIGMA) * stats.norm.ppf(stats.beta.ppf(float(ALPHA), hits, N - hits + 1)))
 
 
 def usual(name: str) -> Trial:
@@ -108,7 +70,7 @@ EXTRA: tuple[Certifier, ...] = (FieldFormula(),)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
-    """Concrete counts of the usual n = 100 000, whatever n is asked for.
+    """Concrete counts of the usual n = 100 000; the option n has no effect.
 
     The gallery's other certifiers take their last step from `exact`, so they have no row here.
     """

@@ -15,8 +15,8 @@ import numpy as np
 
 from ....noise import Purpose
 from ..certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values, vote_and_certify
-from ..entry import Options
-from ..points import Pair, trial
+from ..contradicting_pairs import Pair, try_pair
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "noise drawn in float32, added in float64: f(v) = [a ⊕ fl32(v ⊖ a) = v], 210/255 against 209/255"
@@ -60,4 +60,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(float32_away, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in [MixedPrecision(), *certifiers]:
-            yield trial("sampler", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("sampler", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)

@@ -17,8 +17,8 @@ from fractions import Fraction
 import numpy as np
 
 from ..certifiers import Array, Certifier, Scores, Task, one_hot
-from ..entry import Options
 from ..measured import NAIVE, measuring, never_alone
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f hears other rows that wait on a duplicated channel, or counts forks: it knows that it is being measured"

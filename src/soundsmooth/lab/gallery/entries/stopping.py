@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Certifier, Ours
-from ..entry import Options
-from ..rates import exceeding, least_hits, rate
+from ..false_rates import exceeding, judge_rate, least_hits
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "votes are added until the bound is good enough: 1000 looks up to n = 100 000, each at full α"
@@ -54,11 +54,11 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for certifier in certifiers:
         if isinstance(certifier, Ours):
             false, runs = exceeding(REAL_RUNS, REAL_N, REAL_ALPHA, 1), REAL_RUNS
-            finding = rate(false, runs, REAL_ALPHA)
+            finding = judge_rate(false, runs, REAL_ALPHA)
             note = f"n is promised: p_lower > p in {false} of {runs} runs at α = {float(REAL_ALPHA)}"
         else:
             false, runs = stopped(n, RUNS, rng), RUNS
-            finding = rate(false, runs, ALPHA)
+            finding = judge_rate(false, runs, ALPHA)
             note = f"p_lower > p at some look in {false} of {RUNS} runs, where α allows {float(ALPHA * RUNS):g}"
             note += " (votes simulated, for nothing in this certifier fixes n)"
         yield Trial("stopping", certifier.name, finding, counts=((false, runs - false),), note=note)

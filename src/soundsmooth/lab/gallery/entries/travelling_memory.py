@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from ..certifiers import Array, Certifier, Task, one_hot
-from ..entry import Options
 from ..measured import NAIVE, measuring, never_alone
+from ..options import Options
 from ..trial import Trial
 
 CLAIM = "f remembers the rows of its batches: the model that votes on them alone is a pickle of the one that saw them"

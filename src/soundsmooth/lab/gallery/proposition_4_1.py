@@ -1,8 +1,8 @@
-"""M of Proposition 4.1, the classifier with fake certificates, and what a certifier says of it, image by image.
+"""M of Proposition 4.1, the classifier with fake certificates, and a certifier's answers to it, image by image.
 
-M(x) = 1 iff H_{X1}(x) = 1, or H_{X0}(x) = 0 and x_1 > 127/255: images that were remembered get their class, whatever
-the noise, and anything else is judged by its first pixel. So one level less everywhere is enough to be forgotten, and
-240 levels in the first pixel turn the rest: p = (±240, −1, −1, …)/255 has ‖p‖₂ < 1. It is kept on the grid here (the
+M(x) = 1 iff H_{X1}(x) = 1, or H_{X0}(x) = 0 and x_1 > 127/255: remembered images get their class under
+any noise, and anything else is judged by its first pixel. One level less everywhere is enough to be forgotten, and 240
+levels in the first pixel turn the rest: p = (±240, −1, −1, …)/255 has ‖p‖₂ < 1. It is kept on the grid here (the
 first pixel clamped, black ones left), and the distance is that of the point really used.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from ...exact import clopper_pearson_below, radius_below
 from .certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values
+from .contradicting_pairs import Pair, judge
 from .membership import Memory
-from .points import Pair, judge
 from .trial import Finding
 
 SIGMA = Fraction(1)
@@ -73,7 +73,7 @@ def cases(images: Array, labels: Array) -> tuple[list[Case], list[Case]]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a certifier says of one image at α, and of its x + p at α divided by the number of images."""
+    """A certifier's answers for one image at α, and for its x + p at α divided by the number of images."""
 
     image: int
     label: int
@@ -105,7 +105,7 @@ def ask(certifier: Certifier, case: Case, task: Task, tried: int) -> Outcome:
 
 
 def corrected(answer: Answer, alpha: Fraction, task: Task) -> Answer:
-    """What the same votes prove at another α."""
+    """The answer that the same votes prove at another α."""
     if answer.label is None:
         return answer
     p_lower = clopper_pearson_below(answer.counts[answer.label], task.n, alpha)

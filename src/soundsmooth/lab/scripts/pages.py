@@ -1,11 +1,11 @@
-"""Tables in Markdown pages: what lies between two marks is written from measurements, never typed."""
+"""Tables in Markdown pages: the text between two marks is written from measurements, never typed."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def fill(page: Path, name: str, text: str) -> None:
-    """Replace what lies between `<!-- NAME begin -->` and `<!-- NAME end -->`; a ValueError if they are not there."""
+    """Replace the text between `<!-- NAME begin -->` and `<!-- NAME end -->`; a ValueError if a mark is missing."""
     begin, end = _marks(name)
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, found, after = rest.partition(end)

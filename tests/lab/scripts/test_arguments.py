@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from soundsmooth.lab.bench.asked import paths
+from soundsmooth.lab.scripts.arguments import paths
 
 
 def test_paths_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

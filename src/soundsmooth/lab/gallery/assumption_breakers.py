@@ -1,10 +1,10 @@
-"""Base classifiers that are not one function of one row: what they get a certificate for says nothing."""
+"""Base classifiers that are not one function of one row: their certificates say nothing."""
 
 from dataclasses import replace
 from typing import NamedTuple
 
 from .certifiers import Array, Certifier, MakeScores, Ours, Refused, Task
-from .points import Pair, judge
+from .contradicting_pairs import Pair, judge
 from .trial import Finding, Trial
 
 
@@ -16,7 +16,7 @@ class Asked(NamedTuple):
     task: Task
 
 
-def void(entry: str, certifier: Certifier, certified: Asked, deployed: Asked, note: str) -> Trial:
+def try_deployment(entry: str, certifier: Certifier, certified: Asked, deployed: Asked, note: str) -> Trial:
     """VOID where the deployed smoothed classifier contradicts the certificate, both with confidence 1 − α.
 
     Not FALSE (point): the theorem is about one function of one row, and this base classifier is none.

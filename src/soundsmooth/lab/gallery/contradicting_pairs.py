@@ -32,7 +32,7 @@ class Pair:
         return math.sqrt(self.squared)
 
 
-def trial(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int = 1) -> Trial:
+def try_pair(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int = 1) -> Trial:
     """Certify a, then establish the class of a′; the latter at α divided by the number of points that were tried.
 
     FALSE (point) means: the radius at a exceeds the exact distance, and a′ has another label with confidence
@@ -55,7 +55,7 @@ def trial(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int =
 
 
 def judge(first: Answer, second: Answer, squared_distance: Fraction) -> Finding:
-    """What two answers at a known distance say together; the comparison is exact."""
+    """Judge two answers at a known distance together; the comparison is exact."""
     if first.label is None:
         return Finding.ABSTAINS
     reaches = Fraction(first.radius) ** 2 > squared_distance

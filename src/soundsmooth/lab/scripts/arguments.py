@@ -1,13 +1,13 @@
-"""What a script of experiments/ is called with, where that is a row of paths."""
+"""The arguments of a script in experiments/ that takes paths only."""
 
 import argparse
 from pathlib import Path
 
 
 def paths(doc: str | None, *names: str) -> list[Path]:
-    """The paths of these names, in order; `--help`, or too few of them, shows what the script does and wants.
+    """The paths given for these names, in order. `--help` prints the docstring; a wrong number prints the usage.
 
-    Of a last name that ends in "..." there may be several.
+    A last name that ends in "..." takes several paths.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in names:

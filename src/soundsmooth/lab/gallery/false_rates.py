@@ -16,8 +16,8 @@ from .certifiers import Array, one_hot
 from .trial import Finding
 
 
-def rate(false: int, runs: int, alpha: Fraction) -> Finding:
-    """FALSE (rate) if so many false certificates or more have probability < 10⁻⁶ where each is false with α."""
+def judge_rate(false: int, runs: int, alpha: Fraction) -> Finding:
+    """FALSE (rate) if P(at least `false` of `runs` certificates are false) < 10⁻⁶ where each is false with α."""
     with precision(256):
         return Finding.FALSE_RATE if tail(false, runs, alpha) < ball(Fraction(1, 10**6)) else Finding.HOLDS
 
@@ -55,6 +55,6 @@ def exceeding(runs: int, n: int, alpha: Fraction, level: int) -> int:
     """In how many real runs of ours p_lower > p, for the class that selection chose; class 1 has 1 − B_{level − 1}."""
     scale = 1 << 128
     below = breakpoint_floor(Fraction(1, 2), 255, level - 1, 128)
-    p = (Fraction(below, scale), Fraction(scale - below - 1, scale))  # both rounded down: nothing is counted too little
+    p = (Fraction(below, scale), Fraction(scale - below - 1, scale))  # both rounded down, so that no excess is missed
     found = certificates(runs, n, alpha, level)
     return sum(Fraction(certificate.p_lower) > p[certificate.selection.top] for certificate in found)

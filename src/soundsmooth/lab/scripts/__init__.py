@@ -1,0 +1,1 @@
+"""Helpers of the scripts in experiments/: their arguments, rows of measurements, tables in pages."""
