@@ -3,8 +3,8 @@
     python experiments/house/ledger_mutants.py [--only NAME …] [--list] [--processes 2]
 
 The mutants are those of `mutants_of_the_ledger.py`. Each is applied to a copy of the repository, in which its tests are
-run. First all the named tests must pass without any mutant: otherwise a failure would say nothing. A mutant is killed,
-survives, or does not apply, because its text is not in its file exactly once. Ends with 0 if all are killed.
+run. A mutant is killed, survives, or does not apply, because its text is not in its file exactly once. At the end every
+test that killed one must pass without any mutant: otherwise its failure says nothing. Ends with 0 if all are killed.
 """
 
 import argparse
@@ -121,14 +121,14 @@ def judged(code: int | None, said: str) -> tuple[str, str]:
         return SURVIVED, ""
     if code != TESTS_FAILED:
         return NOT_APPLICABLE, f"pytest ended with {code}: {said.strip().splitlines()[-1]}"
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", said, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", said, re.MULTILINE)
     return KILLED, failed[1] if failed else "a test"
 
 
-def check_without_mutants(copy: Path, mutants: list[Mutant]) -> None:
-    """All tests that are named pass on the code as it is; otherwise this ends here."""
-    tests = tuple(sorted({test for mutant in mutants for test in mutant.tests}))
-    code, said = run_tests(copy, tests)
+def check_without_mutants(copy: Path, outcomes: list[Outcome]) -> None:
+    """Every test that killed a mutant passes on the code as it is; otherwise this ends here."""
+    tests = tuple(sorted({each.by for each in outcomes if each.word == KILLED and each.by.startswith("tests/")}))
+    code, said = run_tests(copy, tests) if tests else (0, "")
     if code != 0:
         print(said)
         raise SystemExit("without a mutant these tests must pass")
@@ -150,10 +150,9 @@ def run_all(mutants: list[Mutant], processes: int) -> list[Outcome]:
             print(f"{found.word:<14}  {mutant.name:<34}  {found.seconds:5.1f} s  {found.by}", flush=True)
             return found
 
-        first = copies.get()
-        check_without_mutants(first, mutants)
-        copies.put(first)
-        return list(pool.map(one, mutants))
+        outcomes = list(pool.map(one, mutants))
+        check_without_mutants(copies.get(), outcomes)
+        return outcomes
 
 
 def main() -> int:
