@@ -28,6 +28,11 @@ def softmax_over_batch(batch: np.ndarray) -> np.ndarray:
     return scores / scores.sum(axis=0)
 
 
+def only_in_company(batch: np.ndarray) -> np.ndarray:
+    """Class 1 wherever there are other rows, class 0 alone."""
+    return one_hot(np.full(len(batch), len(batch) > 1))
+
+
 def first_row(batch: np.ndarray) -> np.ndarray:
     """Row 0 is class 1, all others class 0."""
     return one_hot(np.arange(len(batch)) == 0)

@@ -103,6 +103,7 @@ def test_abstention_is_never_correct() -> None:
     record = certificate(127, label=0)
     assert record.abstained
     assert not record.correct
+    assert not replace(record, truth=None).correct
     assert record.radius == 0.0
     assert "abstained" in str(record)
 
@@ -219,6 +220,15 @@ FORGED = [
 def test_a_record_that_does_not_follow_from_itself_is_refused(path: tuple[str, ...], value: object) -> None:
     with pytest.raises(ValueError, match="certificate"):
         ss.Certificate.from_json(changed(*path, value=value))
+
+
+@pytest.mark.parametrize(
+    "forged", [{"radius": 96.0}, {"p_lower": 0.9999}, {"label": 0}, {"label": None, "radius": 0.0}]
+)
+def test_a_record_whose_verdict_does_not_follow_is_refused_though_its_checksum_fits(forged: dict) -> None:
+    text = replace(certificate(140), **forged).to_json()
+    with pytest.raises(ValueError, match="do not follow from its counts"):
+        ss.Certificate.from_json(text)
 
 
 def test_a_consistent_record_with_another_n_is_refused() -> None:

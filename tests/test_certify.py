@@ -177,6 +177,11 @@ def test_verdict_by_hoeffding() -> None:
     assert found.p_lower == hoeffding_below(900, 1000, Fraction(1, 1000))
 
 
+def test_ties_between_counts_fall_to_the_lowest_class() -> None:
+    assert Counts((3, 5, 5, 1), 9).top == 1
+    assert verdict(Counts((50, 50), 0), Counts((1000, 0), 0), Fraction(1), settings(n=1000)).label == 0
+
+
 def test_the_label_is_the_one_that_selection_chose() -> None:
     """Even when estimation prefers another class: choosing after the fact would cost more than α."""
     found = verdict(Counts((6, 4), 0), Counts((10, 990), 0), LAW, settings(n=1000))

@@ -138,6 +138,12 @@ def test_a_model_that_evades_the_check_is_found_out() -> None:
     assert found.abstained
 
 
+def test_a_lost_row_counts_as_often_as_it_was_drawn() -> None:
+    """60 rows of 20 copies are drawn, so some are drawn again and again; each vote of each of them is lost."""
+    found = certify(crowds.only_in_company, n=20, again=60, batch_size=10)
+    assert found.measured == Measurement(60, 60)
+
+
 def test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own() -> None:
     """A running mean is the same at batch size 1: in one process for all rows it would agree with itself.
 

@@ -131,6 +131,11 @@ def test_index_levels_and_labels_are_all_in_the_digest() -> None:
     assert len(digests) == 4
 
 
+def test_the_order_of_the_inputs_is_in_the_digest() -> None:
+    images = (np.zeros((1, 2, 2), np.int16), np.ones((1, 2, 2), np.int16))
+    assert Inputs((4, 9), images, (0, 1)).digest() != Inputs((9, 4), images[::-1], (1, 0)).digest()
+
+
 def test_inputs_must_fit_together() -> None:
     image = np.zeros((1, 2, 2), np.int16)
     with pytest.raises(ValueError, match="do not match"):

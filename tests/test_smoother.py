@@ -75,6 +75,17 @@ def test_prediction_abstains_on_the_boundary_and_discloses_its_key() -> None:
     assert len(bytes.fromhex(first.key)) == 32
 
 
+@pytest.mark.parametrize(("hits", "label"), [(55, None), (66, None), (67, 1), (80, 1)])
+def test_prediction_answers_only_if_the_test_separates(hits: int, label: int | None) -> None:
+    """Of 100 votes 66 against 34 have a two-sided P-value of 0.0018, and 67 against 33 one of 0.00087."""
+
+    def some(batch: np.ndarray) -> np.ndarray:
+        return np.eye(2)[(np.arange(len(batch)) < hits).astype(int)]
+
+    smooth = ss.Smoother(some, "0.5", batch_size=100, independence="assumed")
+    assert smooth.predict(np.zeros((2, 2), np.uint8), n=100, alpha="0.001").label == label
+
+
 def test_prediction_never_names_nobody() -> None:
     smooth = ss.Smoother(lambda b: np.full((len(b), 2), np.nan), "0.25")
     prediction = smooth.predict(GREY)

@@ -151,7 +151,7 @@ def _smoother(chance: random.Random, model: str, way: str) -> dict[str, Any]:
 def _independence(chance: random.Random, model: str, graph: bool) -> dict[str, Any]:
     if model.endswith("grumpy"):  # a check would meet its errors at random
         return {"independence": "assumed"}
-    if chance.random() < (0.12 if graph else 0.04):
+    if chance.random() < (0.6 if model == "crowd" else 0.1 if graph else 0.04):
         return {"independence": "measured", "again": chance.randint(1, 30)}
     if model == "crowd":  # a check would find it out or not, at random
         return {"independence": "assumed"}
@@ -216,7 +216,7 @@ def _commands(chance: random.Random, found: Configuration) -> Configuration:
     rest = [*again, *_after(chance, found)]
     if way == "run":
         return {"commands": rest}
-    first = {"words": certify, "interrupt": chance.randint(1, 90)}
+    first = {"words": certify, "interrupt": chance.randint(5, 60)}
     return {"first": first, "commands": rest} if way == "handed over" else {"commands": [first, *rest]}
 
 

@@ -34,7 +34,7 @@ TABLES = {
     "alone": "SELECT place, first, hex(kept) FROM alone ORDER BY place, first",
     "certificates": "SELECT place, label, radius, p_lower, p_upper, selection, estimation, lost FROM certificates "
     "ORDER BY place",
-    "findings": "SELECT place FROM findings ORDER BY id",
+    "findings kept": "SELECT place FROM findings ORDER BY id",
 }
 
 
