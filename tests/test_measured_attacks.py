@@ -17,7 +17,7 @@ import measured_attacks_torch
 import soundsmooth as ss
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.stored import Failure
-from soundsmooth.verify import verify
+from soundsmooth.verify import audit_file
 from verify.issuer import given, issue, measured_run
 from verify.test_measured_runs import forge_rows
 
@@ -61,8 +61,8 @@ def test_memory_does_not_travel_to_the_auditors_rows(tmp_path: Path) -> None:
     run = measured_run((0, 7), measured_attacks.Remembering(), again=60)
     path = issue(tmp_path / "run.db", run)
     assert forge_rows(path, 0, run) > 50
-    assert not verify(path).refuted
-    result = verify(path, given=given("all", measured_attacks.Remembering()))
+    assert not audit_file(path).refuted
+    result = audit_file(path, given=given("all", measured_attacks.Remembering()))
     assert result.refuted
     assert not result.full
     assert result.replay.statements[0].alone.radius == 0

@@ -20,7 +20,7 @@ from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
-from soundsmooth.verify import Given, Verification, verify
+from soundsmooth.verify import Given, Verification, audit_file
 from soundsmooth.verify.promised import promised_smoothing
 
 #: What makes a smoothed classifier, of all that is promised.
@@ -54,7 +54,7 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
         return held[name]
 
     given = Given(model if asked.replay else None, lambda grid: read_npz(asked.data, grid, asked.layout), asked.replay)
-    result = verify(path, given=given)
+    result = audit_file(path, given=given)
     found = summary(path, result)
     print(json.dumps(found, ensure_ascii=False), flush=True)
     if asked.record:

@@ -40,7 +40,7 @@ from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import verify
+from soundsmooth.verify import audit_file
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
 KINDS = ("cells", "mean radii", "votes", "scatter", "images", "longer runs")
@@ -123,7 +123,7 @@ def audit(path: Path, replays: list[dict[str, Any]]) -> dict[str, Any]:
     """What `soundsmooth verify` says of a run, and what was found when votes of a run with this very content were
     repeated.
     """
-    found = replay.summary(path, verify(path))
+    found = replay.summary(path, audit_file(path))
     again = next((each for each in replays if each["content"] == found["content"]), found)
     repeated = {name: again[name] for name in ("replay", "machine", "findings")}
     return found | repeated | {"refuted": found["refuted"] or again["refuted"]}

@@ -15,20 +15,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .certificate import Certificate, Prediction
     from .grid import Grid, levels
+    from .noise import Gaussian
+    from .promise import Promise
     from .runs.run import Run, open_run
     from .smoother import Smoother
+    from .verify.checking import verify
 
 __version__ = "0.1.0"
-__all__ = ["Certificate", "Grid", "Prediction", "Run", "Smoother", "__version__", "levels", "open_run"]
+__all__ = [
+    "Certificate",
+    "Gaussian",
+    "Grid",
+    "Prediction",
+    "Promise",
+    "Run",
+    "Smoother",
+    "__version__",
+    "levels",
+    "open_run",
+    "verify",
+]
 
 _HOMES = {
     "Certificate": ".certificate",
+    "Gaussian": ".noise",
     "Grid": ".grid",
     "Prediction": ".certificate",
+    "Promise": ".promise",
     "Run": ".runs.run",
     "Smoother": ".smoother",
     "levels": ".grid",
     "open_run": ".runs.run",
+    "verify": ".verify.checking",
 }
 
 

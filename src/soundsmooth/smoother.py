@@ -20,7 +20,7 @@ from .limits import thread_count
 from .machine import gpus
 from .models import model_of
 from .models.load import recipe_of
-from .noise import Gaussian
+from .noise import Gaussian, Law
 from .progress import progress_bar
 from .promise import Inputs, Promise, secret
 from .runs.engines import remote_pool
@@ -48,7 +48,8 @@ class Smoother:
     """A classifier smoothed with exact discretized Gaussian noise: F ∘ g_k of the paper.
 
     `model` is a torch.nn.Module, a path to an .onnx file, "package.module:factory", or a callable from float32
-    batches [B, *shape] to scores [B, classes]. `sigma` and `k` are in units of value 1 (the range of an image).
+    batches [B, *shape] to scores [B, classes]. `sigma` and `k` are in units of value 1 (the range of an image); or give
+    the `law` of the noise, which knows them and its grid.
 
     The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
     [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
@@ -64,8 +65,9 @@ class Smoother:
     def __init__(
         self,
         model: "torch.nn.Module | Scores | str | Path",
-        sigma: Rational,
+        sigma: Rational | None = None,
         *,
+        law: Law | None = None,
         k: Rational = 6,
         grid: Grid = IMAGES,
         batch_size: int | None = None,
@@ -82,7 +84,12 @@ class Smoother:
         again: SupportsIndex | None = None,
     ) -> None:
         threads = thread_count(threads)
-        warn_if_large(sigma, grid)
+        if (sigma is None) == (law is None):
+            raise ValueError("give either sigma, or the law of the noise: a number, or ss.Gaussian(number)")
+        if sigma is not None:
+            warn_if_large(sigma, grid)
+            law = Gaussian(sigma, k, grid)
+        assert law is not None
         self._model = model
         self._options: dict[str, Any] = {
             "device": device,
@@ -99,7 +106,7 @@ class Smoother:
         self._workers = workers
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
-        self.smoothing = Smoothing.of(base, Gaussian(sigma, k, grid), batch_size, threads, workers)
+        self.smoothing = Smoothing.of(base, law, batch_size, threads, workers)
 
     def certify(
         self,

@@ -39,7 +39,7 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Given, verify
+from soundsmooth.verify import Given, audit_file
 from soundsmooth.verify.promised import model_checks
 
 FOLDER = Path(certify.__file__).parent
@@ -195,7 +195,7 @@ def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> 
         with Store.read(sound) as store:
             assert sorted(c.index for c in store.certificates()) == sorted(indices)
         assert [row["index"] for row in rows_of(standard)] == indices
-    found = verify(sound, given=Given(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
+    found = audit_file(sound, given=Given(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
     assert not found.refuted
     assert any(check.name == "data" and check.passed for check in found.checks)
 
@@ -675,7 +675,7 @@ def test_every_stored_certificate_is_accepted(path: Path) -> None:
     """A second implementation follows each of them from its counts, and nothing in the store contradicts another."""
     with Store.read(path) as store:
         count = store.progress().finished
-    result = verify(path)
+    result = audit_file(path)
     assert not result.refuted
     assert f"{count} of {count} certificates follow" in replay.summary(path, result)["arithmetic"]
 

@@ -28,7 +28,7 @@ from soundsmooth.runs.worker import Kind, Worker
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
-from soundsmooth.verify import verify
+from soundsmooth.verify import audit_file
 
 COUNT = 4
 SECRET = secret("far away", "ab" * 32)
@@ -233,7 +233,7 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
     issued = elsewhere(tmp_path / "far.db", planned(FakePool(), allow_mixed=True))
     assert {each.promise.values["device"] for each in issued} == {"mixed"}
     assert issued[-1].environment["mixed"] == "cpu, a Xeon processor, torch=1; cpu, an EPYC processor, torch=1"
-    assert not verify(tmp_path / "far.db").refuted
+    assert not audit_file(tmp_path / "far.db").refuted
 
 
 def test_what_is_promised_as_checked_is_checked_there() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from soundsmooth.verify import Noted, Verification, verify
+from soundsmooth.verify import Noted, Verification, audit_file
 from verify.issuer import reported
 
 
@@ -23,7 +23,7 @@ def outcome(path: Path, before: Verification, noted: Noted) -> str:
     is the same too, and immaterial if it is not, so that whoever noted the hash detects that as well.
     """
     try:
-        after = verify(path, noted)
+        after = audit_file(path, noted)
     except (ValueError, OSError):
         return "unreadable"
     if after.refuted:
@@ -36,7 +36,7 @@ def flip(
     path: Path, times: int, noted: Noted, chance: random.Random, tick: Callable[[], None] = lambda: None
 ) -> Counter[str]:
     """Flip a byte of the file, look at it, put it back; and so on."""
-    before, whole = verify(path, noted), path.read_bytes()
+    before, whole = audit_file(path, noted), path.read_bytes()
     assert not before.refuted
     found: Counter[str] = Counter()
     victim = path.with_name("flipped" + path.suffix)

@@ -17,7 +17,7 @@ import crowds
 from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Conclusion, Given, Noted, Verification, verify
+from soundsmooth.verify import Conclusion, Given, Noted, Verification, audit_file
 from verify.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
 from verify.issuer import NONCE, brightness, given, issue, measured_run, motley, packed, small_run
 
@@ -146,7 +146,7 @@ def audited(path: Path, noted: Noted, given: Given) -> Seen:
     """An audit whose code, JSON and prose agree, that touches nothing, and that refuses in one line if it refuses."""
     before = _contents(path.parent)
     try:
-        result = verify(path, noted, given)
+        result = audit_file(path, noted, given)
         _agree(result)
         seen = Seen(result, {} if result.refuted else _claims(path))
     except (ValueError, OSError) as error:
@@ -230,7 +230,7 @@ class Judge:
     def __post_init__(self) -> None:
         self.whole = self.honest.path.read_bytes()
         self.rows = None if self.honest.records else rows_of(self.honest.path)
-        bare = verify(self.honest.path)
+        bare = audit_file(self.honest.path)
         assert bare.promise is not None
         self.notes = Noted(bare.promise.commitment, NONCE)
         self.content = bare.content

@@ -24,7 +24,7 @@ from soundsmooth.core.fields import checksum
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Conclusion, Given, Replay, Statement, Verification, verify
+from soundsmooth.verify import Conclusion, Given, Replay, Statement, Verification, audit_file
 from soundsmooth.verify.images import Claimed
 from soundsmooth.verify.promised import check_promise
 from soundsmooth.verify.verification import _add_replay
@@ -81,7 +81,7 @@ def test_a_flag_of_the_issuer_excuses_no_vote(flags: str, tmp_path: Path, say: S
     odd = replace(run, promise=Promise({**run.promise.values, "flags": flags}))
     path = issue(tmp_path / "run.db", odd)
     forge(path, 0, QUARTER)
-    report = say(verify(path, given=given("all")))
+    report = say(audit_file(path, given=given("all")))
     assert report["code"] == REFUTED
     assert not report["full"]
     assert any("a flag that this version does not know" in text for text in report["findings"]["first"])
@@ -172,7 +172,7 @@ def test_lines_that_nobody_knows(statement: str, text: str, whole: bytes, tmp_pa
     path.write_bytes(whole)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(statement)
-    assert any(text in finding for finding in verify(path).findings.texts)
+    assert any(text in finding for finding in audit_file(path).findings.texts)
 
 
 # --- votes that differ ---------------------------------------------------------------------------------------
@@ -191,12 +191,12 @@ def test_a_differing_vote_is_never_nothing_wrong(
 ) -> None:
     model = Machine()
     path = issue(tmp_path / "run.db", small_run([0, 1, 2], scores=model))
-    before = say(verify(path, given=given(replay, model)))
+    before = say(audit_file(path, given=given(replay, model)))
     assert (before["code"], before["full"]) == (0, replay == "all")
     monkeypatch.setenv("OTHER_MACHINE", "yes")
-    here = say(verify(path, given=given(replay, model)))
+    here = say(audit_file(path, given=given(replay, model)))
     assert (here["code"], here["full"]) == (REFUTED, False)
-    other = say(verify(path, given=given(replay, model, other_machine=True)))
+    other = say(audit_file(path, given=given(replay, model, other_machine=True)))
     assert other["votes differ"]
     assert not other["replay"]["full"]
     assert (other["code"], other["full"], other["refuted"]) == (DIFFERS, False, False)
@@ -207,7 +207,7 @@ def test_a_differing_vote_is_never_nothing_wrong(
 def test_forged_blocks_are_not_confirmed_on_another_machine(tmp_path: Path, say: Said) -> None:
     path = issue(tmp_path / "run.db", small_run([2]))
     forge(path, 0, QUARTER)
-    report = say(verify(path, given=given("all", other_machine=True)))
+    report = say(audit_file(path, given=given("all", other_machine=True)))
     assert report["code"] in (REFUTED, DIFFERS)
     assert not report["full"]
 
@@ -215,9 +215,9 @@ def test_forged_blocks_are_not_confirmed_on_another_machine(tmp_path: Path, say:
 def test_a_partial_replay_is_no_full_one(whole: bytes, tmp_path: Path, say: Said) -> None:
     path = tmp_path / "run.db"
     path.write_bytes(whole)
-    report = say(verify(path, given=given("50%")))
+    report = say(audit_file(path, given=given("50%")))
     assert (report["code"], report["full"]) == (0, False)
-    assert say(verify(path))["code"] == 0
+    assert say(audit_file(path))["code"] == 0
 
 
 # --- code, JSON and prose come from one place ----------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_a_text_that_no_screen_holds(whole: bytes, tmp_path: Path, say: Said) ->
     path.write_bytes(whole)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE run SET value = ? WHERE name = 'commitment'", ("x" * 1_000_000,))
-    report = say(verify(path))
+    report = say(audit_file(path))
     assert report["code"] == REFUTED
     assert len(report["prose"]) < 50_000
 
@@ -269,12 +269,12 @@ def test_a_text_that_no_screen_holds(whole: bytes, tmp_path: Path, say: Said) ->
 def test_images_that_the_run_leaves_out_are_named(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     path.write_bytes(whole)
-    more = verify(path, given=Given(None, lambda _: data(8)))
+    more = audit_file(path, given=Given(None, lambda _: data(8)))
     assert not more.refuted
     assert "the run has 3 of the 8 images of the data, and says nothing of the others: 3, 4, 5, 6, 7" in more.notes
-    many = verify(path, given=Given(None, lambda _: data(16)))
+    many = audit_file(path, given=Given(None, lambda _: data(16)))
     assert any(note.endswith("the others: 3, 4, 5, 6, 7, …") for note in many.notes)
-    exact = verify(path, given=Given(None, lambda _: data(3)))
+    exact = audit_file(path, given=Given(None, lambda _: data(3)))
     assert not any("of the data" in note for note in exact.notes)
     assert meaning(exact)
 
@@ -292,12 +292,12 @@ def record() -> dict[str, Any]:
 def test_what_comes_after_many_characters_is_not_ignored(suffix: str, record: dict[str, Any], tmp_path: Path) -> None:
     path, text = tmp_path / f"one{suffix}", json.dumps(record)
     path.write_text(text)
-    assert not verify(path).refuted
+    assert not audit_file(path).refuted
     path.write_text(text.ljust(1 << 24) + '{"and": "more"}')
     with pytest.raises(ValueError, match="line 1: no certificate has 16777216 characters"):
-        verify(path)
+        audit_file(path)
     path.write_text(text + " " * 1000 + '{"and": "more"}')
-    assert verify(path).refuted
+    assert audit_file(path).refuted
 
 
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf, -1.0, -1, True, False, "1", None, [1]])
@@ -305,14 +305,14 @@ def test_seconds_are_a_time(seconds: object, record: dict[str, Any], tmp_path: P
     """Also if the checksum is made to fit."""
     path, changed = tmp_path / "one.json", {**record, "seconds": seconds}
     path.write_text(json.dumps({**changed, "checksum": checksum(changed)}))
-    assert verify(path).refuted
+    assert audit_file(path).refuted
 
 
 @pytest.mark.parametrize("seconds", [0, 0.0, 1, 2.5])
 def test_any_time_will_do(seconds: float, record: dict[str, Any], tmp_path: Path) -> None:
     path, changed = tmp_path / "one.json", {**record, "seconds": seconds}
     path.write_text(json.dumps({**changed, "checksum": checksum(changed)}))
-    assert not verify(path).refuted
+    assert not audit_file(path).refuted
 
 
 @pytest.mark.parametrize("table", ["blocks", "certificates"])
@@ -322,7 +322,7 @@ def test_seconds_of_a_run_are_times(table: str, seconds: float, whole: bytes, tm
     path.write_bytes(whole)
     with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"UPDATE {table} SET seconds = ? WHERE place = 1", (seconds,))
-    said = verify(path).findings.texts
+    said = audit_file(path).findings.texts
     assert any("malformed" in text or "no number of seconds" in text for text in said)
 
 
@@ -333,7 +333,7 @@ def test_an_environment_is_made_of_texts(environment: object, record: dict[str, 
     path, changed = tmp_path / "one.json", {**record, "environment": environment}
     text = json.dumps({**changed, "checksum": checksum(changed)})
     path.write_text(text)
-    assert verify(path).refuted
+    assert audit_file(path).refuted
     with pytest.raises(ValueError, match=r"environment|not a soundsmooth certificate"):
         ss.Certificate.from_json(text)
 
@@ -347,7 +347,7 @@ def test_numbers_are_numbers_wherever_a_certificate_is_read(
     text = json.dumps({**changed, "checksum": checksum(changed)})
     path.write_text(text)
     unknowable = name == "truth" and value == 10**400  # a label that no class has: the answer is wrong
-    assert verify(path).refuted != unknowable
+    assert audit_file(path).refuted != unknowable
     if not unknowable:
         with pytest.raises(ValueError, match="certificate"):
             ss.Certificate.from_json(text)
@@ -359,7 +359,7 @@ def test_counts_are_numbers_wherever_a_certificate_is_read(record: dict[str, Any
         changed = {**record, "estimation": counts}
         text = json.dumps({**changed, "checksum": checksum(changed)})
         path.write_text(text)
-        assert verify(path).refuted
+        assert audit_file(path).refuted
         with pytest.raises(ValueError, match="must be integers"):
             ss.Certificate.from_json(text)
 
@@ -368,7 +368,7 @@ def test_certificates_alone_do_not_tell_whose_labels_these_are(record: dict[str,
     """A forged true label changes the accuracy, and no certificate can tell: so that is said."""
     path, changed = tmp_path / "one.json", {**record, "truth": 1}
     path.write_text(json.dumps({**changed, "checksum": checksum(changed)}))
-    assert any(text.startswith("data: not compared") for text in verify(path).unchecked)
+    assert any(text.startswith("data: not compared") for text in audit_file(path).not_shown)
 
 
 def test_times_of_a_run_are_times_for_who_exports_it(whole: bytes, tmp_path: Path) -> None:
@@ -406,4 +406,4 @@ COMMITTED = sorted((Path(__file__).parents[2] / "experiments/cifar10/runs").glob
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
 def test_runs_of_the_repository_still_verify(path: Path) -> None:
-    assert not verify(path).refuted
+    assert not audit_file(path).refuted

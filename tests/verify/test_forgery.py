@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.audit import detection
-from soundsmooth.verify import Noted, verify
+from soundsmooth.verify import Noted, audit_file
 from soundsmooth.verify.draw import fresh_draw, number_to_draw
 from verify.issuer import NONCE, brightness, forge, given, issue, small_run
 
@@ -60,7 +60,7 @@ def test_a_replay_refuses_consistent_forgeries_as_often_as_stated(
             draws.extend(fresh_draw(blocks, s))
             return draws
 
-        result = verify(path, given=given(str(drawn)), draw=draw)
+        result = audit_file(path, given=given(str(drawn)), draw=draw)
         assert all(check.passed for check in result.checks if check.name in ("arithmetic", "store"))
         assert len(draws) == drawn
         assert result.replay is not None
@@ -75,21 +75,21 @@ def test_arithmetic_alone_accepts_a_forgery(honest: Path, tmp_path: Path) -> Non
     """As the docs say: without a replay there is nothing to see."""
     path = tmp_path / "run.db"
     path.write_bytes(honest.read_bytes())
-    before = verify(path)
+    before = audit_file(path)
     forge(path, 0, range(BLOCKS))
-    after = verify(path, Noted(before.promise.commitment, NONCE))
+    after = audit_file(path, Noted(before.promise.commitment, NONCE))
     assert not after.refuted
     assert after.tally.above[Fraction(1, 2)] == 1
     assert before.tally.above[Fraction(1, 2)] == 0
-    assert verify(path, Noted(content=before.content)).refuted  # unless the hash was handed over before
+    assert audit_file(path, Noted(content=before.content)).refuted  # unless the hash was handed over before
 
 
 def test_a_forged_abstention_is_in_the_urn(tmp_path: Path) -> None:
     """Image 3 abstains. Made into a certificate, it is replayed like any other."""
     path = issue(tmp_path / "run.db", small_run([2, 3]))
-    assert verify(path, given=given("all")).replay.blocks == BLOCKS
+    assert audit_file(path, given=given("all")).replay.blocks == BLOCKS
     forge(path, 1, range(BLOCKS))
-    result = verify(path, given=given("all"))
+    result = audit_file(path, given=given("all"))
     assert result.replay.blocks == 2 * BLOCKS
     assert result.refuted
 
@@ -100,8 +100,8 @@ def test_an_honest_run_is_never_refused(tmp_path: Path) -> None:
         [("fresh", "clopper-pearson"), ("shared", "hoeffding"), ("batchwise", "runner-up")]
     ):
         path = issue(tmp_path / f"{number}.db", small_run(noise=noise, bound=bound, n=390))
-        assert not verify(path, given=given("30%")).refuted
-        result = verify(path, Noted(nonce=NONCE), given("all"))
+        assert not audit_file(path, given=given("30%")).refuted
+        result = audit_file(path, Noted(nonce=NONCE), given("all"))
         assert not result.refuted
         assert result.full
         assert result.replay.smaller == 0
@@ -127,12 +127,12 @@ def test_honest_differences_of_another_machine(tmp_path: Path, monkeypatch: pyte
     model = Machine()
     path = issue(tmp_path / "run.db", small_run([0, 1, 2], scores=model))
     monkeypatch.setenv("OTHER_MACHINE", "yes")
-    assert verify(path, given=given("all", model)).refuted
-    result = verify(path, given=given("all", model, other_machine=True))
+    assert audit_file(path, given=given("all", model)).refuted
+    result = audit_file(path, given=given("all", model, other_machine=True))
     assert not result.refuted
     assert result.replay.differ > 0
     assert result.replay.excess > 0
-    assert any("votes differ" in text for text in result.unchecked)  # which is not the same as in order
+    assert any("votes differ" in text for text in result.not_shown)  # which is not the same as in order
     doubtful = result.replay.statements[2]
     assert doubtful.alone.radius == doubtful.struck.radius < doubtful.claimed.radius
     assert 0 < doubtful.honest.radius < doubtful.claimed.radius
@@ -142,18 +142,18 @@ def test_another_machine_is_no_excuse_for_a_gross_forgery(tmp_path: Path) -> Non
     """If the replayed votes refute the claimed probability, that is said on any machine."""
     path = issue(tmp_path / "run.db", small_run([3]))
     forge(path, 0, range(BLOCKS))
-    result = verify(path, given=given("all", other_machine=True))
+    result = audit_file(path, given=given("all", other_machine=True))
     assert any("refute p_lower" in text for text in result.findings.texts)
 
 
 def test_without_bitmaps_only_sums_are_compared(tmp_path: Path) -> None:
     path = issue(tmp_path / "run.db", small_run([2]), votes=False)
-    result = verify(path, given=given("all"))
+    result = audit_file(path, given=given("all"))
     assert not result.refuted
     assert result.replay.statements[0].honest is None
     assert any("sums only" in note for note in result.notes)
     forge(path, 0, [4])
-    assert verify(path, given=given("all")).refuted
+    assert audit_file(path, given=given("all")).refuted
 
 
 class Broken:
@@ -169,7 +169,7 @@ def test_a_block_that_cannot_be_voted_again_counts_as_no_hits(tmp_path: Path, mo
     model = Broken()
     path = issue(tmp_path / "run.db", small_run([2], scores=model))
     monkeypatch.setenv("OTHER_MACHINE", "yes")
-    result = verify(path, given=given("5", model))
+    result = audit_file(path, given=given("5", model))
     assert result.replay.failed == 6  # five blocks, and selection
     assert result.replay.excess > 0
     assert result.replay.statements[0].alone.radius == result.replay.statements[0].struck.radius == 0

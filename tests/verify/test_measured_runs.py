@@ -20,7 +20,7 @@ from soundsmooth.runs.blocks import packed_bits
 from soundsmooth.runs.measured import drawn_rows, rows_by_block
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Noted, Verification, verify
+from soundsmooth.verify import Noted, Verification, audit_file
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
 from verify.test_tamper import change, changes
 
@@ -46,7 +46,7 @@ def copied(run: Path, tmp_path: Path) -> Path:
 
 
 def audited(path: Path, replay: str | None = None, scores: object = crowds.brightness, **more: object) -> Verification:
-    return verify(path, Noted(nonce=NONCE), given(replay, scores, **more))
+    return audit_file(path, Noted(nonce=NONCE), given(replay, scores, **more))
 
 
 # --- honest runs ----------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_an_honest_run_is_confirmed_whole(run: Path) -> None:
 
 def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
     """Ten of twenty blocks of image 0 alone: bounds from 200 copies and the rows among them."""
-    result = verify(run, given=given("10", crowds.brightness), draw=lambda blocks, s: list(range(10)))
+    result = audit_file(run, given=given("10", crowds.brightness), draw=lambda blocks, s: list(range(10)))
     assert not result.refuted
     with Store.read(run) as store:
         terms, index = store.terms, 0
@@ -138,7 +138,7 @@ def test_a_measurement_that_was_not_promised_is_found(tmp_path: Path) -> None:
         path = copied(plain, tmp_path)
         with closing(sqlite3.connect(path)) as db, db:
             db.execute(statement)
-        assert verify(path).refuted, statement
+        assert audit_file(path).refuted, statement
 
 
 # --- forgeries ------------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_forged_rows_contradict_nothing_and_are_refused_by_a_replay(tmp_path: Pa
     run = measured_run((5,), scores, again=300)
     path = issue(tmp_path / "run.db", run)
     assert forge_rows(path, 0, run) > 40
-    accepted = verify(path)
+    accepted = audit_file(path)
     assert not accepted.refuted
     assert accepted.tally.certified == 1
     result = audited(path, "all", scores)

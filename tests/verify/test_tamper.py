@@ -17,7 +17,7 @@ import pytest
 
 from soundsmooth.core.fields import checksum
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Noted, Verification, verify
+from soundsmooth.verify import Noted, Verification, audit_file
 from soundsmooth.verify.content import TABLES
 from verify.flips import flip, outcome
 from verify.issuer import NONCE, issue, motley, packed, reported, small_run
@@ -39,7 +39,7 @@ def record(run: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def before(run: Path) -> Verification:
-    found = verify(run)
+    found = audit_file(run)
     assert not found.refuted
     return found
 
@@ -152,7 +152,7 @@ def test_short_texts_that_name_many_classes(run: Path, tmp_path: Path, monkeypat
     with closing(sqlite3.connect(victim)) as db, db:
         db.execute("UPDATE blocks SET votes = replace(votes, '\"classes\":3', '\"classes\":1000') WHERE place = 0")
     monkeypatch.setattr("soundsmooth.verify.images.MOST_COUNTS", 10_000)
-    assert "image 0: its 21 blocks count more classes than can be held in memory" in verify(victim).findings.texts
+    assert "image 0: its 21 blocks count more classes than can be held in memory" in audit_file(victim).findings.texts
 
 
 def test_nothing_that_other_tables_ask_for_is_computed(run: Path, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_nothing_that_other_tables_ask_for_is_computed(run: Path, tmp_path: Path
         db.execute("CREATE TABLE more (x CHECK (length(hex(zeroblob(x))) = 0))")
         db.execute("INSERT INTO more VALUES (1000)")
     with pytest.raises(ValueError, match="its tables are not those of a run"):
-        verify(victim)
+        audit_file(victim)
 
 
 # --- the content hash ----------------------------------------------------------------------------------------
@@ -181,13 +181,13 @@ def test_the_content_hash_knows_rows_and_nothing_else(run: Path, before: Verific
         db.execute("DELETE FROM owners")
         db.commit()
     assert victim.read_bytes() != run.read_bytes()
-    assert verify(victim).content == before.content
+    assert audit_file(victim).content == before.content
     with closing(sqlite3.connect(victim)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("INSERT INTO owners VALUES ('you', 'there', 'boot', 1, 'now', 1.0)")
         db.commit()  # only the log knows of it so far
         assert victim.with_name("run.db-wal").stat().st_size > 0
-        assert verify(victim).content == before.content
+        assert audit_file(victim).content == before.content
 
 
 # --- random bytes --------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[s
 
 def finds(record: dict[str, Any], path: Path, noted: Noted = Noted()) -> bool:  # noqa: B008
     path.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-    return verify(path, noted).refuted
+    return audit_file(path, noted).refuted
 
 
 def test_every_field_of_a_certificate(record: dict[str, Any], tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_a_smaller_radius_is_sound_and_said_to_be_unusual(record: dict[str, Any]
     smaller = changed(record, ("radius",), {"hex": (0.125).hex(), "decimal": "0.125000000"})
     smaller["checksum"] = checksum(smaller)
     assert not finds(smaller, file)
-    assert any("claim less than their counts allow" in note for note in verify(file).notes)
+    assert any("claim less than their counts allow" in note for note in audit_file(file).notes)
 
 
 def test_reported_is_not_empty(before: Verification) -> None:

@@ -31,7 +31,7 @@ from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import verify
+from soundsmooth.verify import audit_file
 from verify.issuer import brightness, issue, small_run
 from verify.journals import beside, hot_journal
 
@@ -59,7 +59,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 def audit(path: Path, _: Path) -> None:
-    found = verify(path)
+    found = audit_file(path)
     assert not found.refuted
 
 
@@ -357,7 +357,7 @@ def test_one_s_own_run_is_shown_and_exported_while_it_is_written(tmp_path: Path)
         helpers = {name: beside(path, name).stat().st_size for name in ("-wal", "-shm")}
         show_run(path)
         export_run(path, tmp_path / "new.tsv")
-        assert not verify(path).refuted
+        assert not audit_file(path).refuted
         assert helpers == {name: beside(path, name).stat().st_size for name in helpers}
         assert len(list(work)) == 2
     assert len((tmp_path / "new.tsv").read_text().splitlines()) == 2
@@ -500,8 +500,8 @@ def model_file(path: Path) -> None:
 READERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "promise.txt": (promise_file, read_promise),
     "data.npz": (data_file, lambda path: read_npz(path, Grid())),
-    "one.json": (record_file, verify),
-    "all.jsonl": (record_file, verify),
+    "one.json": (record_file, audit_file),
+    "all.jsonl": (record_file, audit_file),
     "model.onnx": (model_file, read_model),
     "options.toml": (lambda path: path.write_text("n = 200") and None, read_config),
 }

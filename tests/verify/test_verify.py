@@ -27,7 +27,7 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
-from soundsmooth.verify import Given, Noted, Verification, verify
+from soundsmooth.verify import Given, Noted, Verification, audit_file
 from soundsmooth.verify.content import content_hash
 from soundsmooth.verify.held import opened
 from soundsmooth.verify.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
@@ -51,7 +51,7 @@ def the_finding(result: Verification) -> str:
 
 
 def test_wrong_model(run: Path) -> None:
-    assert "this is not the promised model" in the_finding(verify(run, given=given("5%", lambda batch: batch)))
+    assert "this is not the promised model" in the_finding(audit_file(run, given=given("5%", lambda batch: batch)))
 
 
 def test_wrong_order_of_the_data(run: Path) -> None:
@@ -59,7 +59,7 @@ def test_wrong_order_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels[::-1], right.labels[::-1])
 
-    found = verify(run, given=Given(given("5%").model, swapped, "5%"))
+    found = audit_file(run, given=Given(given("5%").model, swapped, "5%"))
     assert "not the promised images and labels in the promised order" in the_finding(found)
 
 
@@ -68,39 +68,39 @@ def test_other_labels_than_those_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels, [1 - label for label in right.labels])
 
-    found = verify(run, given=Given(None, relabelled))
+    found = audit_file(run, given=Given(None, relabelled))
     assert "the promised labels are not those of this data" in the_finding(found)
 
 
 def test_too_little_data(run: Path) -> None:
     with pytest.raises(ValueError, match="the data has 3 images, but the run has image 7"):
-        verify(run, given=given("5%", images=3))
+        audit_file(run, given=given("5%", images=3))
 
 
 def test_wrong_nonce(run: Path) -> None:
-    assert "not the noted cdcd" in the_finding(verify(run, Noted(nonce="cd" * 32)))
+    assert "not the noted cdcd" in the_finding(audit_file(run, Noted(nonce="cd" * 32)))
 
 
 def test_a_nonce_binds_only_for_a_commitment_that_was_noted(run: Path) -> None:
     """Who knows the nonce can still try promises (seeds, say) until a key is lucky: the nonce alone proves nothing."""
-    alone = verify(run, Noted(nonce=NONCE))
+    alone = audit_file(run, Noted(nonce=NONCE))
     assert not alone.refuted
     assert not alone.key_bound
-    assert any("for which commitment?" in text for text in alone.unchecked)
+    assert any("for which commitment?" in text for text in alone.not_shown)
     promise = small_run().promise
-    assert verify(run, Noted(commitment=promise.commitment, nonce=NONCE)).key_bound
-    assert verify(run, Noted(promise=promise, nonce=NONCE)).key_bound
+    assert audit_file(run, Noted(commitment=promise.commitment, nonce=NONCE)).key_bound
+    assert audit_file(run, Noted(promise=promise, nonce=NONCE)).key_bound
 
 
 def test_other_commitment(run: Path) -> None:
-    assert "not as the noted 0000" in the_finding(verify(run, Noted(commitment="00" * 32)))
+    assert "not as the noted 0000" in the_finding(audit_file(run, Noted(commitment="00" * 32)))
 
 
 def test_other_promise(run: Path) -> None:
     other = small_run(n=500).promise
-    text = the_finding(verify(run, Noted(promise=other)))
+    text = the_finding(audit_file(run, Noted(promise=other)))
     assert "n: 500 noted, 400 here" in text
-    assert not verify(run, Noted(promise=small_run().promise)).refuted
+    assert not audit_file(run, Noted(promise=small_run().promise)).refuted
 
 
 @pytest.mark.parametrize(
@@ -153,20 +153,20 @@ def test_an_unusable_promise_is_not_refuted_but_could_not_be_checked(tmp_path: P
 
 def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
     """On a grid whose levels are 1 apart a radius of 0.5 is less than a level: only the task can say what is meant."""
-    usual = next(check for check in verify(run).checks if check.name == "unit")
+    usual = next(check for check in audit_file(run).checks if check.name == "unit")
     assert usual.passed
     assert "values in [0, 1]: 256 levels, 1/255 apart" in usual.text
     smoothing = ss.Smoother(brightness, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
     made = plan_run(LocalPool(smoothing), data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
     with Store.begin(tmp_path / "run.db", terms_of(made), made.inputs) as store:
         certificates = list(certify_into(store, made))
-    result = verify(tmp_path / "run.db")
+    result = audit_file(tmp_path / "run.db")
     assert not result.refuted
-    assert any("values in [0, 255]: 256 levels, 1 apart" in text and "by 255" in text for text in result.unchecked)
+    assert any("values in [0, 255]: 256 levels, 1 apart" in text and "by 255" in text for text in result.not_shown)
     assert "on the grid levels=256 q=1 offset=0 (p" in str(certificates[0])
     record = tmp_path / "one.json"
     record.write_text(certificates[0].to_json())  # type: ignore[union-attr]
-    assert any("values in [0, 255]" in text for text in verify(record).unchecked)
+    assert any("values in [0, 255]" in text for text in audit_file(record).not_shown)
     assert "divide radii by 255" in " ".join(command("verify", record).stdout.split())
 
 
@@ -192,7 +192,7 @@ def test_under_a_promise_that_is_none_nothing_is_claimed(name: str, value: str, 
     record["checksum"] = checksum(record)
     path = tmp_path / "one.json"
     path.write_text(json.dumps(record))
-    result = verify(path)
+    result = audit_file(path)
     assert result.refuted
     assert all(0 <= share <= 1 for share in result.tally.accuracies().values())
 
@@ -201,14 +201,14 @@ def test_what_is_written_to_the_file_during_an_audit_is_not_read(run: Path, tmp_
     """Past SQLite, and with a cache of one page: everything is read again from where it lies."""
     path = tmp_path / "run.db"
     path.write_bytes(run.read_bytes())
-    before = verify(run).content
+    before = audit_file(run).content
     with opened(path) as db:
         db.execute("PRAGMA cache_size = 1")
         db.execute("PRAGMA shrink_memory")
         path.write_bytes(bytes(path.stat().st_size))
         assert content_hash(db) == before
     with pytest.raises(ValueError, match="is not a run"):
-        verify(path)
+        audit_file(path)
 
 
 def first_rows_only(batch: np.ndarray) -> np.ndarray:
@@ -224,7 +224,7 @@ def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: b
     with Store.begin(tmp_path / "run.db", terms_of(made)._replace(block=block), made.inputs) as store:
         (certificate,) = certify_into(store, made)
     assert (certificate.label == 1) == promised  # type: ignore[union-attr]
-    result = verify(tmp_path / "run.db", given=given("all", first_rows_only, 1))
+    result = audit_file(tmp_path / "run.db", given=given("all", first_rows_only, 1))
     if promised:
         assert result.full
         assert not result.refuted
@@ -236,10 +236,10 @@ def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
     smoother = ss.Smoother(brightness, "0.5")
     path = tmp_path / "one.json"
     path.write_text(smoother.certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
-    found = verify(path)
+    found = audit_file(path)
     assert not found.refuted
-    assert any("key: self-chosen" in text for text in found.unchecked)
-    assert "used no nonce" in the_finding(verify(path, Noted(nonce=NONCE)))
+    assert any("key: self-chosen" in text for text in found.not_shown)
+    assert "used no nonce" in the_finding(audit_file(path, Noted(nonce=NONCE)))
 
 
 def test_truncated_files(run: Path, tmp_path: Path) -> None:
@@ -247,36 +247,36 @@ def test_truncated_files(run: Path, tmp_path: Path) -> None:
     for size in (50, 4096, len(whole) // 2, len(whole) - 1):
         (tmp_path / "run.db").write_bytes(whole[:size])
         with pytest.raises(ValueError, match="cut short"):
-            verify(tmp_path / "run.db")
+            audit_file(tmp_path / "run.db")
 
 
 def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(ValueError, match="holds no run yet"):
-        verify(tmp_path / "empty.db")
+        audit_file(tmp_path / "empty.db")
     (tmp_path / "text.db").write_text("this is not a database, but it is long enough to be taken for one " * 9)
     with pytest.raises(ValueError, match="not a run of soundsmooth"):
-        verify(tmp_path / "text.db")
+        audit_file(tmp_path / "text.db")
     with pytest.raises(ValueError, match="there is no run"):
-        verify(tmp_path / "missing.db")
+        audit_file(tmp_path / "missing.db")
     with pytest.raises(ValueError, match="there is no file"):
-        verify(tmp_path / "missing.jsonl")
+        audit_file(tmp_path / "missing.jsonl")
     (tmp_path / "none.jsonl").write_text("\n\n")
     with pytest.raises(ValueError, match="holds no certificate"):
-        verify(tmp_path / "none.jsonl")
+        audit_file(tmp_path / "none.jsonl")
     with pytest.raises(ValueError, match=r"a table, which has no counts: ask for the run's \.db"):
-        verify(tmp_path / "run.tsv")
+        audit_file(tmp_path / "run.tsv")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="not a text file"):
-        verify(tmp_path / "bytes.json")
+        audit_file(tmp_path / "bytes.json")
 
 
 def test_a_replay_needs_model_data_and_blocks(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the model and the data"):
-        verify(run, given=Given(replay="5%"))
+        audit_file(run, given=Given(replay="5%"))
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ValueError, match=r"need the run's \.db file"):
-        verify(tmp_path / "a.jsonl", given=given("5%"))
+        audit_file(tmp_path / "a.jsonl", given=given("5%"))
 
 
 # --- what is counted -----------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def test_a_replay_needs_model_data_and_blocks(run: Path, tmp_path: Path) -> None
 
 def test_images_without_a_certificate_are_wrong_answers(tmp_path: Path) -> None:
     path = issue(tmp_path / "run.db", small_run(), only=2)
-    found = verify(path, given=given("all"))
+    found = audit_file(path, given=given("all"))
     assert not found.refuted
     assert found.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
     assert found.confirmed_accuracies()[Fraction(0)] == Fraction(2, 7)
@@ -298,11 +298,11 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
 
     def of(*lines: str) -> Verification:
         path.write_text("\n".join(lines), encoding="utf-8")
-        return verify(path)
+        return audit_file(path)
 
     whole, half = of(*lines), of(*lines[:2], "")
     assert not whole.refuted
-    assert whole.tally.accuracies() == verify(run).tally.accuracies()
+    assert whole.tally.accuracies() == audit_file(run).tally.accuracies()
     assert half.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
     assert "line 3: a second certificate for image 0" in of(*lines[:2], lines[0]).findings.texts
     some = of(lines[0], lines[1][:-9], lines[2], lines[0])

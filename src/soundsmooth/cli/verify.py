@@ -24,7 +24,7 @@ from ..promise import Inputs, Promise
 from ..report import decimal_above
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
-from ..verify import Conclusion, Given, Noted, Replay, Verification, verify
+from ..verify import Conclusion, Given, Noted, Replay, Verification, audit_file
 from ..verify.promised import promised_smoothing
 from .choices import Choices
 from .options import BETA, To
@@ -45,7 +45,7 @@ def run_verify(choices: Choices) -> None:
     noted, given = _noted(choices), _given(choices)
     with bar:
         announce = aside.print if as_json else partial(say, bar.console)
-        result = verify(choices.get("target"), noted, given, announce, _progress(bar))
+        result = audit_file(choices.get("target"), noted, given, announce, _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:

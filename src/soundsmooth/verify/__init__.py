@@ -4,7 +4,7 @@ from .content import content_hash
 from .findings import Check, Findings
 from .key import Noted
 from .replay import Replay, Statement
-from .verification import Conclusion, Given, Verification, verify
+from .verification import Conclusion, Given, Verification, audit_file
 
 __all__ = [
     "Check",
@@ -15,6 +15,6 @@ __all__ = [
     "Replay",
     "Statement",
     "Verification",
+    "audit_file",
     "content_hash",
-    "verify",
 ]

@@ -13,6 +13,7 @@ from ..models import Identity
 from ..models.kind import FlagValues
 from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
+from ..noise.law import promised_law
 from ..promise import Inputs, Promise, is_digest
 from ..runs.jobs import VotingJob
 from ..runs.stored import Terms, whole
@@ -127,16 +128,15 @@ def threads_of(promise: Promise) -> int | None:
 
 def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
     """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
-    values, grid = promise.values, grid_of(promise)
+    values = promise.values
     filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
     if values["model kind"] in KINDS:
         filled |= KINDS[values["model kind"]].options(values, promise.flags)
     if (again := promise.independence.rows) is not None:
         filled |= {"independence": "measured", "again": again}
-    k = Fraction(values["margin"]) / grid.q
     chosen = {**filled, **options}
     return Smoother(
-        model, values["sigma"], k=k, grid=grid, batch_size=int(values["batch"]), workers=1, **chosen
+        model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen
     ).smoothing
 
 

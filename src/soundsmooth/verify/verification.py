@@ -81,7 +81,7 @@ class Given:
 
 @dataclass
 class Verification:
-    """The result. `findings` are what is wrong; without them nothing was found wrong, and `unchecked` says the rest."""
+    """The result. `findings` are what is wrong; without them nothing was found wrong, and `not_shown` says the rest."""
 
     target: str
     run: bool
@@ -103,6 +103,16 @@ class Verification:
         if self.replay.full:
             return Conclusion.FULL
         return Conclusion.UNCONFIRMED if self.replay.differ or self.replay.whole else Conclusion.PARTLY
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was refuted, and no vote that was repeated differs."""
+        return self.conclusion.code == 0
+
+    @property
+    def shown(self) -> list[str]:
+        """What this audit has shown."""
+        return [f"{check.name}: {check.text}" for check in self.checks if check.passed]
 
     @property
     def refuted(self) -> bool:
@@ -133,7 +143,7 @@ class Verification:
         self.findings.add_all(f"{check.name}: {check.text}" for check in checks if check.passed is False)
 
     @property
-    def unchecked(self) -> list[str]:
+    def not_shown(self) -> list[str]:
         """What this audit did not look at."""
         return [f"{check.name}: {check.text}" for check in self.checks if check.passed is None]
 
@@ -173,7 +183,7 @@ class Verification:
         return {r: self.replay.share_above(r, self.tally.promised) for r in self.tally.accuracies()}
 
 
-def verify(
+def audit_file(
     path: Path,
     noted: Noted = Noted(),  # noqa: B008  (frozen)
     given: Given = Given(),

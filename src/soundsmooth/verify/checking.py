@@ -1,0 +1,60 @@
+"""`ss.verify`: an audit from Python, with the words of the command line."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..exact import Rational, probability
+from ..grid import Grid, unmasked
+from ..promise import Inputs, Promise
+from ..runs.data import read_npz
+from ..smoothing.classifier import Smoothing
+from .key import Noted
+from .promised import promised_smoothing
+from .verification import Given, Verification, audit_file
+
+
+def verify(
+    target: str | Path,
+    *,
+    model: object = None,
+    data: "str | Path | npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None" = None,
+    replay: str | None = None,
+    commitment: str | None = None,
+    nonce: str | None = None,
+    promise: Promise | None = None,
+    content: str | None = None,
+    beta: Rational = "0.001",
+    other_machine: bool = False,
+    layout: str = "as-is",
+    **options: Any,
+) -> Verification:
+    """Check somebody else's run (.db) or certificates (.json, .jsonl): arithmetic, commitment and key, and votes.
+
+    `commitment`, `nonce`, `promise` and `content` are what you noted. `model` and `data` are your own copies: a model
+    as for `Smoother` (with its `options`), and an .npz file, the images, or images and labels. `replay` votes again on
+    "5%" of the blocks, on "all", or on a number of them. What is not given is as promised.
+
+    Guarantee: `ok` is False if something was refuted, or votes differ. What was and was not shown is in `shown` and
+    `not_shown`. A file that cannot be read at all is a ValueError or an OSError.
+    """
+    noted = Noted(commitment, nonce, promise, content)
+    make: Callable[[Promise], Smoothing] | None = None
+    if model is not None:
+        make = partial(promised_smoothing, model, options=options)
+    read = None if data is None else partial(_inputs, data, layout)
+    return audit_file(Path(target), noted, Given(make, read, replay, probability(beta, "beta"), other_machine))
+
+
+def _inputs(data: Any, layout: str, grid: Grid) -> Inputs:
+    """All of the auditor's data, numbered from 0."""
+    if isinstance(data, str | Path):
+        return read_npz(Path(data), grid, layout)
+    images, labels = data if isinstance(data, tuple) else (data, None)
+    levels = tuple(grid.fixed(image) for image in np.atleast_1d(unmasked(images)))
+    truths = [None] * len(levels) if labels is None else [int(label) for label in labels]
+    return Inputs(tuple(range(len(levels))), levels, truths)
