@@ -17,7 +17,7 @@ import measured_attacks_torch
 import soundsmooth as ss
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.stored import Failure
-from soundsmooth.verify import audit_file
+from soundsmooth.verification import audit_file
 from verify.issuer import given, issue, measured_run
 from verify.test_measured_runs import forge_rows
 

@@ -20,8 +20,8 @@ from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
-from soundsmooth.verify import Given, Verification, audit_file
-from soundsmooth.verify.promised import promised_smoothing
+from soundsmooth.verification import Given, Verification, audit_file
+from soundsmooth.verification.promised import promised_smoothing
 
 #: What makes a smoothed classifier, of all that is promised.
 SMOOTHING = ("model", "input shape", "grid", "margin", "sigma", "batch", "precision", "device", "flags", "independence")

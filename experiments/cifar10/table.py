@@ -40,7 +40,7 @@ from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
 from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import audit_file
+from soundsmooth.verification import audit_file
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2"))
 KINDS = ("cells", "mean radii", "votes", "scatter", "images", "longer runs")

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Noted
+from soundsmooth.verification import Noted
 from verify.flips import flip
 from verify.issuer import issue, measured_run, motley, packed, small_run
 

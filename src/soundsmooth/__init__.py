@@ -46,7 +46,7 @@ _HOMES = {
     "Smoother": ".smoother",
     "levels": ".grid",
     "open_run": ".runs.run",
-    "verify": ".verify.checking",
+    "verify": ".verification.from_python",
 }
 
 

@@ -39,8 +39,8 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Given, audit_file
-from soundsmooth.verify.promised import model_checks
+from soundsmooth.verification import Given, audit_file
+from soundsmooth.verification.promised import model_checks
 
 FOLDER = Path(certify.__file__).parent
 ALPHA = Fraction(1, 1000)

@@ -26,7 +26,7 @@ from soundsmooth.models.digest import ModelDigest, callable_digest, module_diges
 from soundsmooth.models.kind import CLOSED, OPEN
 from soundsmooth.models.protocol import OPEN_ENDS
 from soundsmooth.promise import Promise
-from soundsmooth.verify.promised import check_promise, machine_differences, model_checks
+from soundsmooth.verification.promised import check_promise, machine_differences, model_checks
 
 
 class Color(enum.Enum):

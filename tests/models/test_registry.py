@@ -19,7 +19,7 @@ from soundsmooth.models.model_source import ModelSource
 from soundsmooth.models.options import ModelOptions
 from soundsmooth.models.protocol import Identity, Model, Votes, votes
 from soundsmooth.models.registry import ADAPTERS, KINDS, digest_binds
-from soundsmooth.verify.promised import check_promise
+from soundsmooth.verification.promised import check_promise
 
 IMAGE = np.full((1, 2, 2), 100, np.uint8)
 
@@ -37,7 +37,7 @@ def torch_model() -> Model:
 
 def test_an_auditor_knows_the_kinds_without_the_libraries_that_run_them() -> None:
     program = (
-        "import sys; from soundsmooth.models.registry import KINDS; import soundsmooth.verify.promised; "
+        "import sys; from soundsmooth.models.registry import KINDS; import soundsmooth.verification.promised; "
         "print(*KINDS, *({'torch', 'onnx', 'onnxruntime', 'triton'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -28,7 +28,7 @@ from soundsmooth.runs.worker import Kind, Worker
 from soundsmooth.settings import Settings, settings
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
-from soundsmooth.verify import audit_file
+from soundsmooth.verification import audit_file
 
 COUNT = 4
 SECRET = secret("far away", "ab" * 32)

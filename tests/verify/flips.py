@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from soundsmooth.verify import Noted, Verification, audit_file
+from soundsmooth.verification import Noted, Verification, audit_file
 from verify.issuer import reported
 
 

@@ -25,8 +25,8 @@ from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.voting import CopyVotes
-from soundsmooth.verify import Given, Verification
-from soundsmooth.verify.promised import promised_smoothing
+from soundsmooth.verification import Given, Verification
+from soundsmooth.verification.promised import promised_smoothing
 
 NONCE = "ab" * 32
 CLASSES = 3

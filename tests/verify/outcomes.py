@@ -17,7 +17,7 @@ import crowds
 from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Conclusion, Given, Noted, Verification, audit_file
+from soundsmooth.verification import Conclusion, Given, Noted, Verification, audit_file
 from verify.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
 from verify.issuer import NONCE, brightness, given, issue, measured_run, motley, packed, small_run
 

@@ -24,10 +24,10 @@ from soundsmooth.core.fields import checksum
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.promise import Promise
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Conclusion, Given, Replay, Statement, Verification, audit_file
-from soundsmooth.verify.images import Claimed
-from soundsmooth.verify.promised import check_promise
-from soundsmooth.verify.verification import _add_replay
+from soundsmooth.verification import Conclusion, Given, Replay, Statement, Verification, audit_file
+from soundsmooth.verification.audits import _add_replay
+from soundsmooth.verification.images import Claimed
+from soundsmooth.verification.promised import check_promise
 from verify.forgeries import opened, reissue
 from verify.issuer import brightness, data, forge, given, issue, small_run
 

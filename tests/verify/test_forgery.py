@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from soundsmooth.audit import detection
-from soundsmooth.verify import Noted, audit_file
-from soundsmooth.verify.draw import fresh_draw, number_to_draw
+from soundsmooth.verification import Noted, audit_file
+from soundsmooth.verification.draw import fresh_draw, number_to_draw
 from verify.issuer import NONCE, brightness, forge, given, issue, small_run
 
 BLOCKS = 20

@@ -20,7 +20,7 @@ from soundsmooth.runs.blocks import packed_bits
 from soundsmooth.runs.measured import drawn_rows, rows_by_block
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Noted, Verification, audit_file
+from soundsmooth.verification import Noted, Verification, audit_file
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
 from verify.test_tamper import change, changes
 

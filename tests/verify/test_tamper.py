@@ -17,8 +17,8 @@ import pytest
 
 from soundsmooth.core.fields import checksum
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import Noted, Verification, audit_file
-from soundsmooth.verify.content import TABLES
+from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification.content import TABLES
 from verify.flips import flip, outcome
 from verify.issuer import NONCE, issue, motley, packed, reported, small_run
 
@@ -151,7 +151,7 @@ def test_short_texts_that_name_many_classes(run: Path, tmp_path: Path, monkeypat
     victim.write_bytes(run.read_bytes())
     with closing(sqlite3.connect(victim)) as db, db:
         db.execute("UPDATE blocks SET votes = replace(votes, '\"classes\":3', '\"classes\":1000') WHERE place = 0")
-    monkeypatch.setattr("soundsmooth.verify.images.MOST_COUNTS", 10_000)
+    monkeypatch.setattr("soundsmooth.verification.images.MOST_COUNTS", 10_000)
     assert "image 0: its 21 blocks count more classes than can be held in memory" in audit_file(victim).findings.texts
 
 

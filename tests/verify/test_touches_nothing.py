@@ -31,7 +31,7 @@ from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verify import audit_file
+from soundsmooth.verification import audit_file
 from verify.issuer import brightness, issue, small_run
 from verify.journals import beside, hot_journal
 

@@ -27,10 +27,10 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.settings import settings
-from soundsmooth.verify import Given, Noted, Verification, audit_file
-from soundsmooth.verify.content import content_hash
-from soundsmooth.verify.held import opened
-from soundsmooth.verify.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
+from soundsmooth.verification import Given, Noted, Verification, audit_file
+from soundsmooth.verification.content import content_hash
+from soundsmooth.verification.held import opened
+from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
 from verify.issuer import NONCE, brightness, data, given, issue, small_run
 
 

@@ -24,8 +24,8 @@ from ..promise import Inputs, Promise
 from ..report import decimal_above
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
-from ..verify import Conclusion, Given, Noted, Replay, Verification, audit_file
-from ..verify.promised import promised_smoothing
+from ..verification import Conclusion, Given, Noted, Replay, Verification, audit_file
+from ..verification.promised import promised_smoothing
 from .choices import Choices
 from .options import BETA, To
 from .plain import line, say, shown

@@ -6,17 +6,7 @@ up to whole blocks. Axis 0 stays outermost, so its rows stay whole whatever happ
 """
 
 from . import flow
-from .onnx_dialect import (
-    ACTIVATION,
-    COUNT,
-    FLAG,
-    NUMBER,
-    NUMBERS_LISTED,
-    OFF,
-    PADDING,
-    PADS,
-    SIZES,
-)
+from .onnx_dialect import ACTIVATION, COUNT, FLAG, NUMBER, NUMBERS_LISTED, OFF, PADDING, PADS, SIZES
 from .onnx_node import Node, Rule
 from .onnx_rules import convolution, first_decides, gemm, global_pool, matrix, pool, rule
 from .values import Unproved, Value

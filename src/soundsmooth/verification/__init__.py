@@ -1,10 +1,10 @@
 """Audits of runs and certificates: arithmetic, commitment and key, replay (docs/audit.md)."""
 
+from .audits import Conclusion, Given, Verification, audit_file
 from .content import content_hash
 from .findings import Check, Findings
 from .key import Noted
 from .replay import Replay, Statement
-from .verification import Conclusion, Given, Verification, audit_file
 
 __all__ = [
     "Check",

@@ -13,9 +13,9 @@ from ..grid import Grid, unmasked
 from ..promise import Inputs, Promise
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
+from .audits import Given, Verification, audit_file
 from .key import Noted
 from .promised import promised_smoothing
-from .verification import Given, Verification, audit_file
 
 
 def verify(
