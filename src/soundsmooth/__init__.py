@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .promise import Promise
     from .runs.run import Run, open_run
     from .smoother import Smoother
-    from .verify.checking import verify
+    from .verification.from_python import verify
 
 __version__ = "0.1.0"
 __all__ = [

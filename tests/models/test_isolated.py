@@ -106,7 +106,7 @@ def test_the_certificates_are_those_of_the_same_process(workers: int) -> None:
     images, settings = np.load(embedded.IMAGES)["x"][:3], {"n0": 20, "n": 60, "seed": "s"}
     here = ss.Smoother(MODEL, "0.25", threads=1, batch_size=20)
     there = ss.Smoother(MODEL, "0.25", threads=1, batch_size=20, workers=workers, untrusted=True)
-    first = next(there.certify_all(images, **settings))
+    first = next(iter(there.certify_all(images, **settings)))
     assert first.promise.values["flags"].startswith("isolated=yes ")
     assert first.isolated
     assert "run by a process without the key" in str(first)

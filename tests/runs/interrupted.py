@@ -18,8 +18,7 @@ import soundsmooth as ss
 from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database, StoreError
-from soundsmooth.runs.jobs import Again
-from soundsmooth.runs.measured import RowsAlone, drawn_rows, rows_by_block
+from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_block
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool

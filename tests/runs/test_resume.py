@@ -22,13 +22,13 @@ from soundsmooth.runs import voter
 from soundsmooth.runs.blocks import hits_of
 from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.jobs import VotingJob
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.runs.stored import Failure
 from soundsmooth.settings import settings
+from soundsmooth.smoothing.job import VotingJob
 
 
 def undisturbed(run: RunPlan) -> list[ss.Certificate]:

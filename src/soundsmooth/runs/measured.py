@@ -4,6 +4,7 @@ import secrets
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from ..noise.sources import FreshNoise, Source
 from ..promise import Promise, Secret
 from ..settings import Settings
 from ..smoothing.classifier import Replica
+from ..smoothing.job import VotingJob
 from .blocks import Bits, VoteBlock, hits_of
-from .jobs import Again, VotingJob
 
 _WAY_OUT = "independence checked measures nothing"
 #: On so many rows, of no run, two fresh processes must agree.
@@ -31,6 +32,14 @@ def check_measurable(settings: Settings) -> None:
         raise ValueError(f"measured independence goes with the bound {which}, not with {settings.bound}; {_WAY_OUT}")
     if settings.noise == "batchwise":
         raise ValueError(f"measured independence goes with fresh or shared noise, not with batchwise; {_WAY_OUT}")
+
+
+class Again(NamedTuple):
+    """Rows that were hits in their batch and are voted again, each alone."""
+
+    label: int
+    rows: tuple[int, ...]
+    """Numbers of copies for estimation, in order, each once."""
 
 
 @dataclass(frozen=True)

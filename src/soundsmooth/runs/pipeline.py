@@ -17,8 +17,8 @@ from ..noise import Purpose
 from ..smoothing.voting import CopyVotes, noise_blocks
 from .blocks import VoteBlock, block_size, hits_of, packed_bits
 from .claims import Claims, Pace
-from .jobs import Again, Outcome, Task
-from .measured import Drawn, drawn_rows, rows_by_block
+from .jobs import Outcome, Task
+from .measured import Again, Drawn, drawn_rows, rows_by_block
 from .plan import RunPlan
 from .same_model import SameModel
 from .scheduler import Scheduler

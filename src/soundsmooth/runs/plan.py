@@ -10,8 +10,8 @@ from ..models import Identity
 from ..noise import Law, Purpose
 from ..promise import SPEC, Inputs, Promise, Secret
 from ..settings import Settings
+from ..smoothing.job import VotingJob
 from .checked import some
-from .jobs import VotingJob
 from .pools import WorkerPool
 from .worker import MIXED, Kind, Survey
 

@@ -9,9 +9,10 @@ from ..certify import ModelChangedError
 from ..models.errors import describe_error
 from ..noise import Purpose
 from ..smoothing.classifier import Replica
+from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes, PendingVotes
 from .blocks import Bits, VoteBlock
-from .jobs import Image, Outcome, Task, VotingJob
+from .jobs import Image, Outcome, Task
 from .measured import RowsAlone
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.

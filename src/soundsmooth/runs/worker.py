@@ -17,9 +17,10 @@ from ..models.environment import environment
 from ..noise import Law
 from ..settings import Settings
 from ..smoothing.classifier import Smoothing
+from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes
 from .checked import check_first, check_rows
-from .jobs import Image, Outcome, Task, VotingJob
+from .jobs import Image, Outcome, Task
 from .measured import check_measurable
 from .voter import Voter
 

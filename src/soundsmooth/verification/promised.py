@@ -15,12 +15,12 @@ from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
 from ..promise import Inputs, Promise, is_digest
-from ..runs.jobs import VotingJob
 from ..runs.stored import Terms, whole
 from ..runs.worker import MIXED
 from ..settings import promised_settings
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
+from ..smoothing.job import VotingJob
 from .findings import Check
 
 

@@ -28,8 +28,8 @@ from ..core.votes import added
 from ..noise import Purpose
 from ..report import count_above
 from ..runs.blocks import Bits, VoteBlock, hits_of
-from ..runs.jobs import Again, Task
-from ..runs.measured import Drawn, drawn_rows
+from ..runs.jobs import Task
+from ..runs.measured import Again, Drawn, drawn_rows
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
 from ..smoothing.voting import CopyVotes

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from ..promise import Inputs
 from ..runs.blocks import Bits
-from ..runs.jobs import Image, Outcome, Task, VotingJob
+from ..runs.jobs import Image, Outcome, Task
 from ..runs.voter import Voter
 from ..smoothing.classifier import Replica
+from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes, noise_blocks
 
 

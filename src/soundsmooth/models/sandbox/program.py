@@ -1,6 +1,6 @@
 """What a fresh interpreter is started with, by this file's path: the server, without the rest of the package.
 
-The package's own `__init__` files are not run: what lies in this folder is found under a package of another name.
+The `__init__` files of the package and of its models are not run: empty shells stand in for them.
 """
 
 import importlib
@@ -11,10 +11,12 @@ from types import ModuleType
 
 def server() -> ModuleType:
     """The module `server`, imported in a process that imports nothing else of soundsmooth."""
-    models = ModuleType("models")
-    models.__path__ = [str(Path(__file__).parents[1])]
-    sys.modules["models"] = models
-    return importlib.import_module("models.sandbox.server")
+    home = Path(__file__).parents[2]
+    for name, folder in (("soundsmooth", home), ("soundsmooth.models", home / "models")):
+        shell = ModuleType(name)
+        shell.__path__ = [str(folder)]
+        sys.modules[name] = shell
+    return importlib.import_module("soundsmooth.models.sandbox.server")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""What has to be known of a run by the one who votes in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..models import Identity
+from ..noise.sources import FreshNoise, SharedNoise, Source
+from ..settings import Settings
+from .classifier import Replica, check_unchanged
+from .voting import Voting
+
+
+@dataclass(frozen=True)
+class VotingJob:
+    """What a worker has to know of a run: the key but not the seed, and neither labels nor other inputs."""
+
+    identity: Identity
+    settings: Settings
+    shape: tuple[int, ...]
+    batch: int
+    key: bytes = field(repr=False)
+
+    def noise(self, replica: Replica, keep: int | None = None) -> Callable[[int], Source]:
+        """The noise for the input of a number: its own, or one for all, of which the last `keep` batches are kept."""
+        if self.settings.noise == "fresh":
+            return lambda index: FreshNoise(replica.sampler, self.key, index)
+        shared = SharedNoise(replica.sampler, self.key, keep)
+        return lambda index: shared
+
+    def voting(self, replica: Replica) -> Voting:
+        return Voting(replica.model, self.batch, self.identity.flags)
+
+    def check_model(self, replica: Replica, changed: Callable[[], bool]) -> None:
+        """A ModelChangedError unless the promised model is the one that voted, as far as can be seen from outside."""
+        check_unchanged(replica.model, self.identity, changed, "certified")
