@@ -28,7 +28,8 @@ def test_everything_that_is_named_is_there() -> None:
 
 
 def test_importing_it_is_cheap() -> None:
-    code = "import sys, soundsmooth; print([m for m in ('numpy', 'torch', 'onnx', 'flint', 'rich') if m in sys.modules])"
+    heavy = ("numpy", "torch", "onnx", "flint", "rich")
+    code = f"import sys, soundsmooth; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
@@ -36,14 +37,14 @@ def test_a_run_from_python(tmp_path: Path) -> None:
     """Certify, stop, continue, open, count, export, verify: without an import from inside."""
     path, results = tmp_path / "run.db", []
 
-    class Stop(Exception):
+    class StoppedError(Exception):
         pass
 
     def stop(record: object) -> None:
         results.append(record)
-        raise Stop
+        raise StoppedError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         smoother().certify_all(X, Y, out=path, n=500, on_result=stop)
     with ss.open_run(path) as begun:
         assert len(begun) == 1

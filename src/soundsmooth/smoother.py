@@ -187,7 +187,8 @@ class Smoother:
         """
         inputs = self._inputs(np.atleast_1d(unmasked(images)), labels)
         with self.pool(engine) as pool:
-            return plan_run(pool, inputs, settings(n0, n, alpha, bound, noise), secret(seed)).promise
+            chosen = settings(n0, n, alpha, bound, noise)
+            return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
     def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.

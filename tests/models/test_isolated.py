@@ -60,7 +60,7 @@ def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hook:
                     return module
             """)
             + f"child = load('program', {str(PROGRAM)!r}).server()\n"
-            + "from models.sandbox import confine, frames\n"
+            + "from soundsmooth.models.sandbox import confine, frames\n"
             + f"scanner = load('scanner', {str(SCANNER)!r})\n"
             + textwrap.dedent(lines)
             + "\nchild.main(sys.argv[1:])\n"

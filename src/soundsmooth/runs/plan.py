@@ -17,16 +17,25 @@ from .worker import MIXED, Kind, Survey
 
 
 def plan_run(
-    pool: WorkerPool, inputs: Inputs, settings: Settings, secret: Secret, allow_mixed: bool = False
+    pool: WorkerPool,
+    inputs: Inputs,
+    settings: Settings,
+    secret: Secret,
+    allow_mixed: bool = False,
+    try_rows: bool = True,
 ) -> "RunPlan":
     """The promise is made; what cannot work is rejected before the first draw.
 
     With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
-    that took part, which its environment names (docs/scale.md).
+    that took part, which its environment names (docs/scale.md). If it is not to `try_rows`, a model whose independence
+    would be checked is promised without that: for a commitment, before anything runs.
     """
-    found = pool.survey(some(inputs.levels), settings)
+    images = some(inputs.levels)
+    found = pool.survey(images, settings)
     identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
     promise = promise_of(found, identity, inputs, settings, secret)
+    if try_rows and found.check:
+        pool.check_rows(images, settings)
     return RunPlan(
         pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment
     )

@@ -86,16 +86,19 @@ class WorkerPool(ABC):
         return {}
 
     def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
-        """What is to be promised of the model; a ValueError if it cannot be loaded or its rows depend on each other."""
+        """What is to be promised of the model; a ValueError if it cannot be loaded."""
         self._first = self.start_worker()
         self._first.call("survey", images, settings)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"
         found: Survey = self._first_answer(work, advice, FIRST_SECONDS)
-        if found.check:
-            self._first.call("check", images, settings)
-            seconds = FIRST_SECONDS if self.timeout is None else CHECK_BLOCKS * self.timeout
-            self._first_answer("the model's rows were checked", UNCHECKED, seconds)
         return found
+
+    def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
+        """A ValueError if rows of the model are seen to depend on each other. After `survey`."""
+        assert self._first is not None
+        self._first.call("check", images, settings)
+        seconds = FIRST_SECONDS if self.timeout is None else CHECK_BLOCKS * self.timeout
+        self._first_answer("the model's rows were checked", UNCHECKED, seconds)
 
     def _first_answer(self, work: str, advice: str, limit: float) -> Any:
         """The answer to the only call that the first worker was given; what goes wrong is raised."""
@@ -142,11 +145,10 @@ class LocalPool(WorkerPool):
 
     def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
         """In the thread that asks: there is nobody to wait for."""
-        worker = Worker(self._smoothing)
-        found = worker.survey(images, settings)
-        if found.check:
-            worker.check(images, settings)
-        return found
+        return Worker(self._smoothing).survey(images, settings)
+
+    def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
+        Worker(self._smoothing).check(images, settings)
 
     def _smoothing(self) -> Smoothing:
         return self.smoothing
