@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import Keystream, Law
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import soundsmooth as ss
-from soundsmooth.promise import Inputs, Secret
+from soundsmooth.certification.promise import Inputs, Secret
+from soundsmooth.certification.settings import Settings
 from soundsmooth.runs.run import certify_inputs
-from soundsmooth.settings import Settings
 from soundsmooth.smoothing.classifier import Smoothing
 
 

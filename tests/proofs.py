@@ -8,8 +8,8 @@ import onnxruntime
 import torch
 from onnx import ModelProto
 
-from soundsmooth.models.independence import Report, exported, prove_onnx
-from soundsmooth.models.independence.torch_proof import prove_torch
+from soundsmooth.independence.proof import Report, exported, prove_onnx
+from soundsmooth.independence.proof.torch_proof import prove_torch
 
 #: The batch size of a proof, where the graph leaves it open.
 BATCH = 4

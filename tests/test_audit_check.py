@@ -35,7 +35,7 @@ from soundsmooth.audit import (
     terms,
     verdict,
 )
-from soundsmooth.settings import settings as issuers_settings
+from soundsmooth.certification.settings import settings as issuers_settings
 
 BOUNDS = ["clopper-pearson", "hoeffding", "runner-up"]
 ROOM = Path(soundsmooth.audit.__file__).parent
@@ -290,7 +290,7 @@ def test_it_works_without_flint_and_the_issuer(tmp_path: Path) -> None:
     path.write_text(issued("runner-up"), encoding="utf-8")
     program = """
 import json, sys
-for name in ("flint", "numpy", "soundsmooth.exact", "soundsmooth.certify", "soundsmooth.certificate"):
+for name in ("flint", "numpy", "soundsmooth.exact", "soundsmooth.certification", "soundsmooth.core"):
     sys.modules[name] = None
 from soundsmooth.audit import check_record
 print(check_record(json.load(open(sys.argv[1], encoding="utf-8"))))

@@ -20,13 +20,9 @@ from rich.console import Console
 
 import soundsmooth as ss
 from soundsmooth import __version__, embedded, machine
-from soundsmooth.certify import verdict
-from soundsmooth.cli.screens import show_row
-from soundsmooth.core.decimals import raised, truncated
-from soundsmooth.models.environment import environment
-from soundsmooth.noise import Gaussian
-from soundsmooth.promise import Promise
-from soundsmooth.report import (
+from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.promise import Promise
+from soundsmooth.certification.report import (
     average_certified_radius,
     certified_accuracy,
     decimal_above,
@@ -34,8 +30,12 @@ from soundsmooth.report import (
     largest_radius,
     radii_that_occur,
 )
+from soundsmooth.certification.settings import settings
+from soundsmooth.cli.screens import show_row
+from soundsmooth.core.decimals import raised, truncated
+from soundsmooth.models.environment import environment
+from soundsmooth.noise import Gaussian
 from soundsmooth.runs.output import certificate_row
-from soundsmooth.settings import settings
 
 
 def brightness(batch: np.ndarray) -> np.ndarray:
@@ -277,7 +277,7 @@ def test_another_source_of_this_package_is_recorded_as_another(tmp_path: Path) -
         return found.stdout.strip()
 
     assert recorded() == environment()["soundsmooth"]
-    (copy / "grid.py").write_text((copy / "grid.py").read_text() + "# changed\n")
+    (copy / "core/grid.py").write_text((copy / "core/grid.py").read_text() + "# changed\n")
     assert recorded() != environment()["soundsmooth"]
     assert recorded().startswith(f"{__version__}, source ")
 

@@ -9,7 +9,10 @@ import torch
 
 import soundsmooth as ss
 from issuing import issue
-from soundsmooth.certify import Counts, verdict
+from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.exact import (
     clopper_pearson_above,
     clopper_pearson_below,
@@ -18,12 +21,9 @@ from soundsmooth.exact import (
     radius_two_below,
 )
 from soundsmooth.exact.balls import float_above
-from soundsmooth.grid import IMAGES
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.noise import Gaussian, Keystream, Noisy, Purpose, Sampler
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
-from soundsmooth.promise import Inputs, secret
-from soundsmooth.settings import settings
 from soundsmooth.smoothing import voting as votings
 from soundsmooth.smoothing.voting import Voting, sample_under_noise
 

@@ -7,7 +7,7 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth import embedded
-from soundsmooth.report import certified_accuracy
+from soundsmooth.certification.report import certified_accuracy
 
 
 def test_data_and_models_are_small() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soundsmooth.grid import IMAGES, Grid, levels, nearest_float32
+from soundsmooth.core.grid import IMAGES, Grid, levels, nearest_float32
 
 ALL = np.arange(256)
 SHIFTED = Grid(levels=16, q=15, offset=Fraction(-1, 2))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from soundsmooth import certify
-from soundsmooth.lanes import OneLane, TwoLanes, _Made, lanes_of
-from soundsmooth.machine import InputPlacement
+from soundsmooth.core.cuda_streams import OneLane, TwoLanes, _Made, lanes_of
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.smoothing.voting import Voting

@@ -16,12 +16,12 @@ import crowds
 import soundsmooth as ss
 from issuing import issue
 from soundsmooth import audit
-from soundsmooth.certify import Measurement
+from soundsmooth.certification.certify import Measurement
+from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
+from soundsmooth.certification.settings import settings
 from soundsmooth.exact import BOUNDS, Look, clopper_pearson_above, clopper_pearson_below
-from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.settings import settings
 
 M = 100
 GREY, BRIGHT = np.full((1, 8, 8), 130, np.uint8), np.full((1, 8, 8), 160, np.uint8)

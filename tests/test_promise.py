@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from soundsmooth.grid import IMAGES, Grid
+from soundsmooth.certification.promise import FIELDS, Inputs, Promise, Secret, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import IMAGES, Grid
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.digest import callable_digest
 from soundsmooth.noise import Gaussian
-from soundsmooth.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.runs.plan import plan_run, promise_of
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.prediction import predict
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soundsmooth.report import RADII, count_above, sum_of_radii
+from soundsmooth.certification.report import RADII, count_above, sum_of_radii
 
 RADIUS = st.floats(0, 5) | st.sampled_from([float(r) for r in RADII] + [math.nextafter(0.1, 1), 5e-324])
 BOUND = st.fractions(-1, 6) | st.sampled_from(RADII) | RADIUS.map(Fraction)

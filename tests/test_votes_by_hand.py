@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 import soundsmooth as ss
 from crowds import brightness
 from soundsmooth.cli.main import main
-from soundsmooth.grid import nearest_float32
+from soundsmooth.core.grid import nearest_float32
 from soundsmooth.noise import Gaussian, reference_noise
 
 SELECTION, ESTIMATION, SHARED = 0, 1, 2**64 - 1

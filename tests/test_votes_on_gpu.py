@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.certify import Counts
-from soundsmooth.lanes import OneLane
-from soundsmooth.machine import InputPlacement
+from soundsmooth.certification.certify import Counts
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.cuda_streams import OneLane
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.voting import PendingVotes, Voting, sample_under_noise, vote_on_copies
 
 GPU = torch.cuda.is_available()

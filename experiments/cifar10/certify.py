@@ -27,19 +27,19 @@ from typing import Any
 import networks
 import torch
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import Settings, settings
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.lab.unsound import UnsoundStandard
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.leases import Pace
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import Settings, settings
 from soundsmooth.smoother import Smoother
 from soundsmooth.smoothing.classifier import Smoothing
 

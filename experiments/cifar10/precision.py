@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.lab.scripts.pages import fill, table
 
 PRECISIONS = ("float32", "float16", "bfloat16")

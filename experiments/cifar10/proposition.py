@@ -25,7 +25,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.lab.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
 from soundsmooth.lab.gallery.images import load_images
 from soundsmooth.lab.gallery.proposition_4_1 import RADIUS, SIGMA, Case, Outcome, ask, cases, tally

@@ -16,8 +16,8 @@ from typing import Any
 import networks
 import torch
 
+from soundsmooth.certification.promise import Promise
 from soundsmooth.lab.scripts.rows import keep
-from soundsmooth.promise import Promise
 from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.verification import Given, Verification, audit_file

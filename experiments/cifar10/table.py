@@ -35,10 +35,10 @@ from compare import (
 )
 from compare import borderline as borderline_images
 
+from soundsmooth.certification.report import decimal_below
 from soundsmooth.exact import float_below
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
-from soundsmooth.report import decimal_below
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import audit_file
 

@@ -5,13 +5,18 @@ from fractions import Fraction
 from pathlib import Path
 
 from soundsmooth import Smoother, embedded
-from soundsmooth.grid import IMAGES
-from soundsmooth.promise import secret
-from soundsmooth.report import average_certified_radius, certified_accuracy, decimal_below, radii_that_occur
+from soundsmooth.certification.promise import secret
+from soundsmooth.certification.report import (
+    average_certified_radius,
+    certified_accuracy,
+    decimal_below,
+    radii_that_occur,
+)
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.output import CERTIFY_HEADER, Output
 from soundsmooth.runs.run import certify_inputs
-from soundsmooth.settings import settings
 
 
 def main() -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from soundsmooth.certification.report import decimal_below
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.gallery.certifiers import Array, values
 from soundsmooth.lab.gallery.images import load_images
 from soundsmooth.lab.gallery.known_by_floats import survivors
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
-from soundsmooth.report import decimal_below
 
 N, BATCH, ALPHA, EVERY = 100_000, 1000, Fraction(1, 1000), 100
 DTYPES = ("float32", "float64")

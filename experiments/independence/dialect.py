@@ -8,9 +8,9 @@ puts it between the two marks there.
 import sys
 from pathlib import Path
 
-from soundsmooth.models.independence.onnx_graph import DOMAINS
-from soundsmooth.models.independence.onnx_node import Rule
-from soundsmooth.models.independence.onnx_rules import MOST_OPERANDS
+from soundsmooth.independence.proof.onnx_graph import DOMAINS
+from soundsmooth.independence.proof.onnx_node import Rule
+from soundsmooth.independence.proof.onnx_rules import MOST_OPERANDS
 
 BEGIN, END = "<!-- the dialect, from the code -->", "<!-- end of the dialect -->"
 HEADER = (

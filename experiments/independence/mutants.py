@@ -107,7 +107,7 @@ def _by_switch(name: str, checks: bool = False) -> Mutant:
 
 def forms() -> Iterator[Mutant]:
     """Every form of attributes admits anything: wherever it is used, and for one attribute of one operator."""
-    from soundsmooth.models.independence import onnx_dialect, onnx_graph
+    from soundsmooth.independence.proof import onnx_dialect, onnx_graph
 
     names = {id(form): name for name, form in vars(onnx_dialect).items() if isinstance(form, onnx_dialect.Form)}
     kinds: set[str] = set()
@@ -153,7 +153,7 @@ def _two_switches(kind: str, own: str, fits: Callable[..., bool]) -> Callable[..
 
 def tables(names: list[str]) -> Iterator[Mutant]:
     """Every other entry of every rule made less strict."""
-    from soundsmooth.models.independence.onnx_graph import DOMAINS
+    from soundsmooth.independence.proof.onnx_graph import DOMAINS
 
     for domain, rules in DOMAINS.items():
         for operator, rule in rules.items():
@@ -215,7 +215,7 @@ class Case:
 def _deadly(kept: Any) -> Said:
     import onnx
 
-    from soundsmooth.models.onnx_schema import malformed, suspicious
+    from soundsmooth.independence.proof.onnx_schema import malformed, suspicious
 
     proto = onnx.load_model_from_string(kept.model)
     return Said(passed=malformed(proto) is None and not suspicious(proto))
@@ -243,8 +243,8 @@ def _contradiction(kept: Any) -> str | None:
     """As `subject.contradiction`."""
     import subject
 
-    from soundsmooth.models.independence import onnx_graph
-    from soundsmooth.models.independence.values import Contradiction, Unproved, Value
+    from soundsmooth.independence.proof import onnx_graph
+    from soundsmooth.independence.proof.values import Contradiction, Unproved, Value
 
     _, base, moved = kept.watched
     try:

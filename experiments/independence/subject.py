@@ -14,10 +14,10 @@ import onnx
 import planting
 from oracle import inputs, session
 
-from soundsmooth.models.independence import onnx_graph, onnx_proof, onnx_seen, prove_onnx
-from soundsmooth.models.independence.report import Report
-from soundsmooth.models.independence.values import Contradiction, Unproved, Value
-from soundsmooth.models.onnx_schema import malformed
+from soundsmooth.independence.proof import onnx_graph, onnx_proof, onnx_seen, prove_onnx
+from soundsmooth.independence.proof.onnx_schema import malformed
+from soundsmooth.independence.proof.report import Report
+from soundsmooth.independence.proof.values import Contradiction, Unproved, Value
 from soundsmooth.models.onnx_session import NotFrozenError, frozen_session
 
 #: Where graphs are written and read again: memory, where the system has such a folder.

@@ -39,9 +39,9 @@ from torch_generate import generated
 from torch_program import resolved
 from workers import Death, Slate, results
 
-from soundsmooth.models.independence import values
+from soundsmooth.independence.proof import values
 
-PACKAGE = "soundsmooth.models.independence"
+PACKAGE = "soundsmooth.independence.proof"
 SOURCE = Path(values.__file__).parent
 #: The modules that the argument for torch graphs stands in.
 MODULES = ("values", "flow", "torch_call", "torch_graph", "torch_memory", "torch_rules", "torch_seen")

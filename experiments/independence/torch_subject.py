@@ -7,11 +7,11 @@ from torch import fx, nn
 from torch_cuts import copied
 from torch_oracle import out_of_range
 
-from soundsmooth.models.independence import torch_export, torch_graph
-from soundsmooth.models.independence.torch_proof import prove_torch
-from soundsmooth.models.independence.torch_rules import RULES, by_operator
-from soundsmooth.models.independence.torch_seen import watched
-from soundsmooth.models.independence.values import Contradiction, Unproved, Value
+from soundsmooth.independence.proof import torch_export, torch_graph
+from soundsmooth.independence.proof.torch_proof import prove_torch
+from soundsmooth.independence.proof.torch_rules import RULES, by_operator
+from soundsmooth.independence.proof.torch_seen import watched
+from soundsmooth.independence.proof.values import Contradiction, Unproved, Value
 
 
 class Verdict(NamedTuple):

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from soundsmooth import embedded
-from soundsmooth.machine import cores
+from soundsmooth.core.machine import cores
 from soundsmooth.models.load import model_of
 from soundsmooth.models.row_voter import RowVoter
 

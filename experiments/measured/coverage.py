@@ -19,12 +19,12 @@ from statistics import NormalDist
 import numpy as np
 
 import soundsmooth as ss
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
 from soundsmooth.models.recipe import ModelRecipe
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs import measured
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.settings import settings
 
 ALPHA, N0, N, AGAIN, BATCH = "0.1", 20, 100, 100, 50
 SIGMA = "0.05"

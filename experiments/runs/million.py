@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from soundsmooth.certificate import Certificate
-from soundsmooth.certify import Counts, verdict
-from soundsmooth.promise import Inputs, secret
+from soundsmooth.certification.certificate import Certificate
+from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
 from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
-from soundsmooth.settings import settings
 from soundsmooth.smoother import Smoother
 
 N = 100_000

@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 
 from soundsmooth import embedded
-from soundsmooth.grid import IMAGES
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models import Identity
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.jobs import Outcome
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.ray_pool import Need
 from soundsmooth.runs.run import certify_inputs
+from soundsmooth.runs.tasks import Outcome
 from soundsmooth.runs.worker import Kind, Survey
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes

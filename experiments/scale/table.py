@@ -12,10 +12,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from soundsmooth.certification.settings import settings
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.lab.scripts.pages import fill, table
-from soundsmooth.runs.blocks import block_size, vote_blocks
-from soundsmooth.settings import settings
+from soundsmooth.smoothing.blocks import block_size, vote_blocks
 from soundsmooth.smoothing.classifier import CPU_BATCH
 
 IMAGES, SIDE, CHANNELS, BATCH = 50_000, 224, 3, 1000

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from soundsmooth.certify import certify
-from soundsmooth.grid import Levels
+from soundsmooth.certification.certify import certify
+from soundsmooth.certification.promise import Inputs
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import Levels
 from soundsmooth.lab.bench import cpu, gpu, networks
 from soundsmooth.lab.bench.gpu import PRECISIONS, WORKS, Precision, Work
 from soundsmooth.lab.bench.pairs import alternate, milliseconds
@@ -27,8 +29,6 @@ from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Law, Noise, Noisy, Purpose
-from soundsmooth.promise import Inputs
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Replica, Smoothing
 from soundsmooth.smoothing.voting import Voting, sample_under_noise
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
-from soundsmooth.certify import verdict
+from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
 from soundsmooth.noise import Purpose
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.pipeline import terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.voting import CopyVotes
 
 CLASSES = 10

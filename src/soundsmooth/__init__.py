@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .certificate import Certificate, Prediction
-    from .grid import Grid, levels
+    from .certification.certificate import Certificate, Prediction
+    from .certification.promise import Promise
+    from .core.grid import Grid, levels
     from .noise import Gaussian
-    from .promise import Promise
     from .runs.run import Run, open_run
     from .smoother import Smoother
     from .verification.from_python import verify
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Certificate": ".certificate",
+    "Certificate": ".certification.certificate",
     "Gaussian": ".noise",
-    "Grid": ".grid",
-    "Prediction": ".certificate",
-    "Promise": ".promise",
+    "Grid": ".core.grid",
+    "Prediction": ".certification.certificate",
+    "Promise": ".certification.promise",
     "Run": ".runs.run",
     "Smoother": ".smoother",
-    "levels": ".grid",
+    "levels": ".core.grid",
     "open_run": ".runs.run",
     "verify": ".verification.from_python",
 }

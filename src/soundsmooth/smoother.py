@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from .certificate import Certificate, Prediction
+from .certification.certificate import Certificate, Prediction
+from .certification.promise import Inputs, Promise, secret
+from .certification.settings import settings
+from .core.grid import IMAGES, Grid, unmasked
 from .core.independence import parse_demand
+from .core.integers import integer
+from .core.limits import thread_count
+from .core.machine import gpus
+from .core.progress import progress_bar
 from .exact import Rational, positive
-from .grid import IMAGES, Grid, unmasked
-from .integers import integer
-from .limits import thread_count
-from .machine import gpus
 from .models import model_of
 from .models.load import recipe_of
 from .noise import Gaussian, Law
-from .progress import progress_bar
-from .promise import Inputs, Promise, secret
 from .runs.engines import remote_pool
 from .runs.pipeline import Advance
 from .runs.plan import RunPlan, plan_run
@@ -30,7 +31,6 @@ from .runs.pools import LocalPool, WorkerPool
 from .runs.run import OnResult, Run, begun_terms, certify_inputs, check_run_path, finish_run, run_secret, start_run
 from .runs.store import Store
 from .runs.stored import Terms
-from .settings import settings
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
 from .smoothing.recipe import SmootherRecipe

@@ -19,14 +19,14 @@ import soundsmooth as ss
 from cli.test_command_line import error_of, heed_interrupts, run
 from runs.damaged import Column, damage
 from soundsmooth import embedded
-from soundsmooth.grid import Grid
-from soundsmooth.promise import Promise, secret
+from soundsmooth.certification.promise import Promise, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import Grid
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
 
 SMALL = ("--n", "300", "--limit", "3")
 MODEL = embedded.MODELS[Fraction(1, 4)]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from soundsmooth.certificate import FIELDS
-from soundsmooth.certify import Counts, Measurement
-from soundsmooth.core.fields import faults
+from soundsmooth.certification.certificate import FIELDS
+from soundsmooth.certification.certify import Counts, Measurement
+from soundsmooth.certification.fields import faults
 from soundsmooth.runs.export import COLUMNS
 from soundsmooth.runs.schema import SCHEMA, VERSION
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soundsmooth.certify import Counts
-from soundsmooth.core.votes import MOST_CLASSES, added, counts_of, votes_text
+from soundsmooth.certification.certify import Counts
+from soundsmooth.certification.votes import MOST_CLASSES, added, counts_of, votes_text
 
 COUNTS = st.builds(Counts, st.lists(st.integers(0, 10**9), min_size=1, max_size=20).map(tuple), st.integers(0, 100))
 

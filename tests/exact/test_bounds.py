@@ -7,8 +7,8 @@ import pytest
 
 from soundsmooth import audit, exact
 from soundsmooth.audit import bounds as audits
+from soundsmooth.certification.settings import settings
 from soundsmooth.exact import BOUNDS, Look
-from soundsmooth.settings import settings
 
 ALPHA = Fraction(1, 1000)
 LOOKS = [Look(1000, hits, others) for hits, others in ((0, 1000), (500, 500), (700, 200), (990, 4), (1000, 0))]

@@ -28,8 +28,8 @@ import torch
 from compare import Hits, Pair, Results
 from safetensors.torch import load_file, save_file
 
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.exact import clopper_pearson_below, radius_below
-from soundsmooth.grid import IMAGES
 from soundsmooth.lab.bench.networks import resnet110
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel

@@ -13,7 +13,7 @@ import pytest
 import subject
 from onnx import helper, numpy_helper
 
-from soundsmooth.models.independence import onnx_graph
+from soundsmooth.independence.proof import onnx_graph
 
 GRAPHS = 500
 

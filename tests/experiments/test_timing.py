@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from scripts import script
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.lab.bench.gpu import Plain, Work
 from soundsmooth.lab.scripts.pages import fill, table
-from soundsmooth.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian, GpuSampler, Purpose
 from soundsmooth.noise.sources import SharedNoise

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from soundsmooth.models.independence import Report, exported, prove_torch
+from soundsmooth.independence.proof import Report, exported, prove_torch
 from soundsmooth.models.onnx_file import OnnxModel
 
 Shape = tuple[int, ...]

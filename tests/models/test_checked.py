@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 
 import crowds
 import soundsmooth as ss
+from soundsmooth.independence.check import DependentRowsError
 from soundsmooth.lab.gallery.entries.counter import Counter
-from soundsmooth.runs.checked import DependentRowsError
 
 GREY = np.full((1, 8, 8), 130, np.uint8)
 

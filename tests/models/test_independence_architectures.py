@@ -12,8 +12,8 @@ from architectures import ARCHITECTURES, exported_module
 from proofs import prove_graph, prove_module
 from rows import violation
 from soundsmooth import embedded
+from soundsmooth.independence.proof import Report
 from soundsmooth.models import model_of
-from soundsmooth.models.independence import Report
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.models.proved_session import Frozen, freeze, proved_session, runtime_here
 
@@ -136,7 +136,7 @@ def test_scores_are_those_of_a_plain_session(tmp_path: Path) -> None:
 
 def test_a_less_optimized_graph_runs_if_only_that_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a rule for what full optimisation writes were missing, the next level would be taken, and said."""
-    from soundsmooth.models.independence import onnx_graph
+    from soundsmooth.independence.proof import onnx_graph
 
     path = next(iter(embedded.MODELS.values()))
     full, report = inspected(path.read_bytes(), (1, 28, 28))

@@ -14,8 +14,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from proofs import BATCH, probe, prove_graph
 from rows import runner, violation
-from soundsmooth.models.independence.values import Unproved, Value
-from soundsmooth.models.independence.witness import Subject, disagreement
+from soundsmooth.independence.proof.values import Unproved, Value
+from soundsmooth.independence.proof.witness import Subject, disagreement
 from soundsmooth.models.onnx_file import OnnxModel
 
 MOST = (1 << 63) - 1

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from proofs import prove_module
 from rows import violation
-from soundsmooth.models.independence import torch_export, torch_proof, torch_rules
-from soundsmooth.models.independence.torch_graph import check_rules
-from soundsmooth.models.independence.values import Unproved
+from soundsmooth.independence.proof import torch_export, torch_proof, torch_rules
+from soundsmooth.independence.proof.torch_graph import check_rules
+from soundsmooth.independence.proof.values import Unproved
 
 SHAPE = (2, 4, 4)
 

@@ -14,7 +14,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, 
 
 from proofs import BATCH, prove_graph
 from rows import runner, violation
-from soundsmooth.models.independence.onnx_graph import draws_at_random
+from soundsmooth.independence.proof.onnx_graph import draws_at_random
 from soundsmooth.models.onnx_file import OnnxModel
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -23,11 +23,11 @@ import soundsmooth as ss
 from models.test_onnx_file import linear_graph, saved, with_external_weights
 from scanner import Scanner, can_open, can_read_memory, target
 from soundsmooth import embedded
+from soundsmooth.certification.promise import secret
 from soundsmooth.models import model_of
 from soundsmooth.models.isolated import IsolatedOnnxModel
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.models.sandbox import process
-from soundsmooth.promise import secret
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what is tried is Linux's")
 PROGRAM = process.PROGRAM

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from soundsmooth.models.independence.values import Unproved, Value
-from soundsmooth.models.independence.witness import ROWS, Subject, disagreement
+from soundsmooth.independence.proof.values import Unproved, Value
+from soundsmooth.independence.proof.witness import ROWS, Subject, disagreement
 
 Array = npt.NDArray[Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler, reference_noise
 from soundsmooth.noise.reference import chacha20_block, reference_word
 

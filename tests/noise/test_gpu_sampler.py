@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from soundsmooth.grid import Grid
-from soundsmooth.machine import InputPlacement
+from soundsmooth.core.grid import Grid
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, reference_noise
 
 GPU = torch.cuda.is_available()

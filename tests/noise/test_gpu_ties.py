@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from forced import beginning, forced
-from soundsmooth.machine import InputPlacement
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket

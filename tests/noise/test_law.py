@@ -9,10 +9,10 @@ import pytest
 
 from soundsmooth import audit
 from soundsmooth.audit import laws
+from soundsmooth.certification.promise import FIELDS
+from soundsmooth.core.grid import Grid
 from soundsmooth.exact import radius_below, radius_two_below
-from soundsmooth.grid import Grid
 from soundsmooth.noise import Gaussian, law, promised_law
-from soundsmooth.promise import FIELDS
 
 
 @pytest.mark.parametrize("sigma", ["0.12", 0.12, Decimal("0.12"), Fraction(3, 25), "3/25", "12e-2"])

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.noise import Gaussian, Law, Sampler
 from soundsmooth.noise.sampler import add_clamp_scale
 

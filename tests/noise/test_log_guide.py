@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import Gaussian, Law
 from soundsmooth.noise.log_guide import (
     FEWEST_BITS,

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import Gaussian, Law, Noise, Sampler, reference_noise
 from soundsmooth.noise.decide import decide
 from soundsmooth.noise.tables import OPEN

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import Gaussian, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.decide import decide
 from soundsmooth.noise.reference import reference_word

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import SHARED_STREAM, Gaussian, Keystream, Noise, Purpose, Sampler
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.noise.tables import OPEN

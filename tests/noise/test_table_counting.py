@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import Gaussian, Law, Sampler
 from soundsmooth.noise.tables import CELL_BITS, CELLS, OPEN, Tables, tables
 

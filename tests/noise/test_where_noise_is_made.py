@@ -9,13 +9,13 @@ import torch
 import soundsmooth as ss
 import soundsmooth.noise
 from issuing import issue
-from soundsmooth.machine import InputPlacement
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Purpose, Sampler
 from soundsmooth.noise.gpu import sampler_at
 from soundsmooth.noise.log_guide import CrowdedError
-from soundsmooth.promise import Inputs, secret
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 
 GPU = torch.cuda.is_available()

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
-from soundsmooth.promise import Inputs, secret
-from soundsmooth.runs.claims import Pace
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.independence.measure import Again, RowsAlone, drawn_rows, rows_by_block
 from soundsmooth.runs.database import Database, StoreError
-from soundsmooth.runs.measured import Again, RowsAlone, drawn_rows, rows_by_block
+from soundsmooth.runs.leases import Pace
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
 
 NO_SPACE = 7
 FORK = multiprocessing.get_context("fork")

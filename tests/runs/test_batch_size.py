@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from soundsmooth.machine import InputPlacement
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian
 from soundsmooth.smoothing.classifier import GPU_BATCH, GPU_ELEMENTS, Replica, Smoothing
 

@@ -11,8 +11,8 @@ import pytest
 
 from runs.damaged import Column, columns, damage, odd, rows, wrong
 from soundsmooth.cli.runs import export_run, show_run
-from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.database import Database
+from soundsmooth.runs.leases import Pace
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.schema import SAID

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soundsmooth.grid import IMAGES
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.runs.data import read_npz
 
 X = np.arange(32, dtype=np.uint8).reshape(2, 1, 4, 4)

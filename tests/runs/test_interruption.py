@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from issuing import issue
-from soundsmooth.certificate import Certificate
+from soundsmooth.certification.certificate import Certificate
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 

@@ -13,10 +13,10 @@ import crowds
 import soundsmooth as ss
 from issuing import issue
 from runs.test_pools import SECRET, FakePool, elsewhere, inputs, small
-from soundsmooth.certificate import Certificate
+from soundsmooth.certification.certificate import Certificate
 from soundsmooth.models.row_voter import RowVoter
-from soundsmooth.runs.claims import Pace
 from soundsmooth.runs.export import export
+from soundsmooth.runs.leases import Pace
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, WorkerPool

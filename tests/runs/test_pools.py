@@ -12,20 +12,20 @@ import pytest
 
 import soundsmooth as ss
 from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
+from soundsmooth.independence.check import DependentRowsError
 from soundsmooth.models import Identity
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs import voter, worker
-from soundsmooth.runs.checked import DependentRowsError
-from soundsmooth.runs.jobs import Outcome
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, Message, WorkerDied, WorkerPool
 from soundsmooth.runs.process_pool import ProcessPool
 from soundsmooth.runs.store import Store
 from soundsmooth.runs.stored import Failure
+from soundsmooth.runs.tasks import Outcome
 from soundsmooth.runs.worker import Kind, Worker
-from soundsmooth.settings import Settings, settings
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verification import audit_file

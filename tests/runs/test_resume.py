@@ -13,21 +13,21 @@ import soundsmooth as ss
 from issuing import issue
 from runs.interrupted import brightness, inputs, small_run, without_time
 from soundsmooth import embedded
-from soundsmooth.certify import ModelChangedError
-from soundsmooth.grid import IMAGES
+from soundsmooth.certification.certify import ModelChangedError
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import IMAGES
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.noise.sources import Source
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs import voter
-from soundsmooth.runs.blocks import hits_of
-from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.data import read_npz
+from soundsmooth.runs.leases import Claims, Owner, Pace
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.runs.stored import Failure
-from soundsmooth.settings import settings
+from soundsmooth.smoothing.blocks import hits_of
 from soundsmooth.smoothing.job import VotingJob
 
 

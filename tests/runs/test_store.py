@@ -16,20 +16,20 @@ import torch
 
 import soundsmooth as ss
 from runs.interrupted import brightness, contents, finish, inputs, small_run
-from soundsmooth.certify import Counts
+from soundsmooth.certification.certify import Counts
+from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
+from soundsmooth.certification.settings import settings
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
-from soundsmooth.promise import Inputs, Promise, Secret, secret
 from soundsmooth.runs import claims, database
-from soundsmooth.runs.blocks import VoteBlock, block_size, hits_of, packed_bits, vote_blocks
-from soundsmooth.runs.claims import Claims, Owner, Pace
 from soundsmooth.runs.database import StoreError
+from soundsmooth.runs.leases import Claims, Owner, Pace
 from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
+from soundsmooth.smoothing.blocks import VoteBlock, block_size, hits_of, packed_bits, vote_blocks
 from soundsmooth.smoothing.voting import CopyVotes, PendingVotes, Voting
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)

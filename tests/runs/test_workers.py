@@ -10,16 +10,16 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from soundsmooth.certify import ModelChangedError
-from soundsmooth.machine import InputPlacement
+from soundsmooth.certification.certify import ModelChangedError
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import Gaussian
-from soundsmooth.promise import Inputs, secret
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.run import certify_inputs
-from soundsmooth.settings import settings
 from soundsmooth.smoothing.classifier import Smoothing
 
 IMAGES = np.arange(9, dtype=np.uint8)[:, None, None, None] * np.full((1, 2, 3), 28, np.uint8)

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from soundsmooth.certificate import Certificate
-from soundsmooth.certify import Counts, Measurement, verdict
-from soundsmooth.core.fields import checksum
-from soundsmooth.core.votes import counts_of, votes_text
+from soundsmooth.certification.certificate import Certificate
+from soundsmooth.certification.certify import Counts, Measurement, verdict
+from soundsmooth.certification.fields import checksum
+from soundsmooth.certification.promise import Promise, Secret
+from soundsmooth.certification.settings import promised_settings
+from soundsmooth.certification.votes import counts_of, votes_text
+from soundsmooth.independence.measure import drawn_rows, rows_by_block
 from soundsmooth.noise import Purpose, promised_law
-from soundsmooth.promise import Promise, Secret
-from soundsmooth.runs.blocks import VoteBlock, hits_of, packed_bits
-from soundsmooth.runs.measured import drawn_rows, rows_by_block
 from soundsmooth.runs.schema import SCHEMA
-from soundsmooth.settings import promised_settings
+from soundsmooth.smoothing.blocks import VoteBlock, hits_of, packed_bits
 
 NAIVE, CONSISTENT = "naive", "consistent"
 DEEP = 5000

@@ -12,17 +12,17 @@ import numpy as np
 
 import crowds
 import soundsmooth as ss
-from soundsmooth.certify import Counts, verdict
-from soundsmooth.core.votes import counts_of, votes_text
-from soundsmooth.grid import Grid
+from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.promise import Inputs, Promise, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.certification.votes import counts_of, votes_text
+from soundsmooth.core.grid import Grid
 from soundsmooth.noise import promised_law
-from soundsmooth.promise import Inputs, Promise, secret
-from soundsmooth.runs.blocks import packed_bits
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
+from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verification import Given, Verification

@@ -18,11 +18,11 @@ import typer
 
 import soundsmooth as ss
 from soundsmooth.audit import Confirmed
+from soundsmooth.certification.fields import checksum
+from soundsmooth.certification.promise import Promise
 from soundsmooth.cli.choices import Choices
 from soundsmooth.cli.verify import meaning, run_verify
-from soundsmooth.core.fields import checksum
 from soundsmooth.models.onnx_file import OnnxModel
-from soundsmooth.promise import Promise
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Conclusion, Given, Replay, Statement, Verification, audit_file
 from soundsmooth.verification.audits import _add_replay

@@ -15,11 +15,11 @@ import crowds
 from soundsmooth import audit
 from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
-from soundsmooth.certify import Measurement, verdict
-from soundsmooth.runs.blocks import packed_bits
-from soundsmooth.runs.measured import drawn_rows, rows_by_block
+from soundsmooth.certification.certify import Measurement, verdict
+from soundsmooth.independence.measure import drawn_rows, rows_by_block
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
+from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.verification import Noted, Verification, audit_file
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
 from verify.test_tamper import change, changes

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from soundsmooth.core.fields import checksum
+from soundsmooth.certification.fields import checksum
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Noted, Verification, audit_file
 from soundsmooth.verification.content import TABLES

@@ -23,7 +23,7 @@ from soundsmooth import embedded
 from soundsmooth.cli.choices import read_config
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.cli.verify import read_promise
-from soundsmooth.grid import Grid
+from soundsmooth.core.grid import Grid
 from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
 from soundsmooth.runs.data import read_npz

@@ -18,15 +18,15 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
-from soundsmooth.core.fields import checksum
-from soundsmooth.grid import Grid
-from soundsmooth.promise import Inputs, Promise, secret
+from soundsmooth.certification.fields import checksum
+from soundsmooth.certification.promise import Inputs, Promise, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.grid import Grid
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.settings import settings
 from soundsmooth.verification import Given, Noted, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.held import opened

@@ -6,9 +6,9 @@ import typer
 from rich import get_console
 from rich.console import Console
 
-from ..certificate import Certificate
-from ..progress import progress_bar
-from ..promise import is_digest
+from ..certification.certificate import Certificate
+from ..certification.promise import is_digest
+from ..core.progress import progress_bar
 from ..runs.database import is_run
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
 from ..runs.plan import RunPlan

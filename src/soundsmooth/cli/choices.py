@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from ..plain_files import read_plain
+from ..core.plain_files import read_plain
 from .options import IN_A_FILE, To, alias_of, names_for, signature
 
 MOST_OF_A_FILE = 1 << 20

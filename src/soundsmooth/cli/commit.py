@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..promise import secret
+from ..certification.promise import secret
 from ..runs.output import check_new_file
 from ..runs.plan import plan_run
 from .choices import Choices

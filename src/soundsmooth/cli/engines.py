@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..limits import seconds
-from ..promise import Inputs
+from ..certification.promise import Inputs
+from ..core.limits import seconds
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import Terms

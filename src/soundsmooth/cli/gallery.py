@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..certification.settings import copies
 from ..core.decimals import raised, truncated
 from ..lab.gallery.entry import Entry, all_certifiers, all_entries
 from ..lab.gallery.numbers import markdown, paper_numbers
 from ..lab.gallery.options import Options
 from ..lab.gallery.pictures import check_matplotlib, picture
 from ..lab.gallery.trial import Finding, Trial
-from ..settings import copies
 from .plain import line, say
 
 LEGEND = (

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from ..machine import check_memory, cores
-from ..models.independence import Report, exported, prove_torch
-from ..models.independence.report import not_proved
+from ..core.machine import check_memory, cores
+from ..independence.proof import Report, exported, prove_torch
+from ..independence.proof.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..limits import thread_count
+from ..core.limits import thread_count
 from . import lab
 from .choices import Choices, takes_options
 from .plain import line, shown

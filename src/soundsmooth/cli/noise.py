@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..grid import Grid
-from ..machine import check_memory
+from ..core.grid import Grid
+from ..core.machine import check_memory
 from ..noise import Gaussian, Keystream, Purpose, Sampler
 from ..noise.keystream import check_room
 from ..runs.output import check_new_file

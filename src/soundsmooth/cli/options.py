@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ..audit.bounds import BOUNDS, bound_names
-from ..limits import thread_count
+from ..core.limits import thread_count
 
 SIGMA = "0.25"
 ALPHA = "0.001"

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ..certification.settings import copies
 from ..lab.gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
 from ..lab.gallery.pictures import check_matplotlib, draw_overlap
-from ..settings import copies
 from .plain import line
 
 ANSWERS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]?[/]"}

@@ -2,11 +2,11 @@
 
 from rich.console import Console
 
-from ..certificate import Prediction
+from ..certification.certificate import Prediction
+from ..certification.settings import copies
+from ..core.progress import progress_bar
 from ..exact import probability
-from ..progress import progress_bar
 from ..runs.output import PREDICT_HEADER, Output
-from ..settings import copies
 from ..smoothing.prediction import predict
 from .choices import Choices
 from .options import ALPHA, PREDICT_COPIES

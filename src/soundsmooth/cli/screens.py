@@ -7,17 +7,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..certificate import Certificate
+from ..certification.certificate import Certificate
+from ..certification.promise import Inputs
+from ..certification.report import decimal_above, decimal_below, largest_radius, radii_that_occur
+from ..certification.settings import Settings
 from ..core.decimals import truncated
 from ..core.independence import Independence
 from ..noise import Law
 from ..noise.law import promised_law
-from ..promise import Inputs
-from ..report import decimal_above, decimal_below, largest_radius, radii_that_occur
 from ..runs.store import Store
 from ..runs.stored import Failure, Progress
 from ..runs.summary import average_certified_radius, certified_accuracies
-from ..settings import Settings
 from .plain import line, say, shown
 
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"

@@ -3,11 +3,11 @@
 from typing import Any
 
 from .. import embedded
+from ..certification.promise import Inputs
+from ..certification.settings import Settings, settings
+from ..core.grid import Grid
 from ..exact import positive
-from ..grid import Grid
-from ..promise import Inputs
 from ..runs.data import read_npz
-from ..settings import Settings, settings
 from ..smoother import Smoother
 from ..smoothing.recipe import SmootherRecipe
 from .choices import Choices

@@ -12,16 +12,16 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from .. import embedded
+from ..certification.promise import Inputs, Promise
+from ..certification.report import decimal_above
 from ..core.decimals import truncated
+from ..core.grid import Grid
+from ..core.plain_files import read_plain
+from ..core.progress import progress_bar
 from ..exact import positive, probability
-from ..grid import Grid
 from ..models.kind import CLOSED
 from ..models.onnx_file import read_model
 from ..models.registry import digest_binds
-from ..plain_files import read_plain
-from ..progress import progress_bar
-from ..promise import Inputs, Promise
-from ..report import decimal_above
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verification import Conclusion, Given, Noted, Replay, Verification, audit_file

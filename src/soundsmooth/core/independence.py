@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, SupportsIndex, get_args
 
-from ..integers import integer
+from .integers import integer
 
 #: Best first: by a proof on the graph that runs, by voting rows again alone, by permuted and split batches, not at all.
 Kind = Literal["proved", "measured", "checked", "assumed"]

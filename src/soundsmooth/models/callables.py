@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ..core.grid import Floats
 from ..core.independence import Independence, check_independence, parse_demand, unproved_independence
-from ..grid import Floats
 from .digest import callable_digest
 from .kind import CLOSED, OPEN, ModelKind
 from .model_source import Factory, ModelSource

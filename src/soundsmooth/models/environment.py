@@ -5,7 +5,7 @@ import platform
 import sys
 from functools import cache
 
-from ..machine import cores, ourselves, processor, system
+from ..core.machine import cores, ourselves, processor, system
 from .registry import KINDS
 
 ALWAYS = ("numpy", "python-flint", "cryptography")

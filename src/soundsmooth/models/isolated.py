@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ..core.grid import Floats
 from ..core.independence import CHECKED, Independence, parse_demand, unproved_independence
-from ..grid import Floats
-from ..limits import seconds
-from .independence import Report
+from ..core.limits import seconds
+from ..independence.proof import Report
 from .model_source import ModelSource, OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS

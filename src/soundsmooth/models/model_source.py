@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from ..plain_files import read_plain
+from ..core.plain_files import read_plain
 from .options import ModelOptions
 
 PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")

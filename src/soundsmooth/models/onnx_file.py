@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core.grid import Floats
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
-from ..grid import Floats
-from ..machine import check_batch_memory, cores
-from ..plain_files import read_plain
-from .independence import Report
-from .independence.onnx_graph import draws_at_random
+from ..core.machine import check_batch_memory, cores
+from ..core.plain_files import read_plain
+from ..independence.proof import Report
+from ..independence.proof.onnx_graph import draws_at_random
+from ..independence.proof.onnx_schema import malformed, suspicious
 from .kind import ModelKind
 from .model_source import ModelSource, OnnxBytes, is_path
-from .onnx_schema import malformed, suspicious
 from .onnx_session import LEVELS, PROVIDERS, run
 from .options import ModelOptions
 from .protocol import Identity, Model, Votes, votes

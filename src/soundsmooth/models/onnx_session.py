@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .errors import first_line
+from ..core.errors import first_line
 
 #: How far the optimizer may go, best first.
 LEVELS = ("all", "extended", "basic")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.independence import ASSUMED, Demand, Independence
-from ..machine import InputPlacement
+from ..core.machine import InputPlacement
 from .kind import CLOSED, OPEN, ModelKind
 from .model_source import ModelSource
 from .options import ModelOptions

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
-from .errors import first_line
-from .independence import Report, prove_onnx
-from .independence.onnx_graph import OnnxGraph, hopeless
-from .independence.onnx_seen import Probe
-from .independence.report import not_proved
-from .independence.values import Unproved
+from ..core.errors import first_line
+from ..independence.proof import Report, prove_onnx
+from ..independence.proof.onnx_graph import OnnxGraph, hopeless
+from ..independence.proof.onnx_seen import Probe
+from ..independence.proof.report import not_proved
+from ..independence.proof.values import Unproved
 from .onnx_session import LEVELS, NotFrozenError, frozen_session, run, run_all, session
 
 

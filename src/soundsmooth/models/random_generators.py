@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..grid import Floats
+from ..core.grid import Floats
 
 _TAG = b"soundsmooth row v1"
 

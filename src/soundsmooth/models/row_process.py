@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import describe_error
+from ..core.grid import Floats
 from ..core.independence import ASSUMED
-from ..grid import Floats
-from .errors import describe_error
 from .protocol import Model
 from .random_generators import Generators
 from .sandbox.confine import give_up, seal

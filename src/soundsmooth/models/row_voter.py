@@ -21,8 +21,8 @@ from multiprocessing.reduction import send_handle
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..grid import Floats
-from ..machine import cores
+from ..core.grid import Floats
+from ..core.machine import cores
 from .protocol import NOBODY
 from .row_process import END, FORK, LABEL, READY, serve
 

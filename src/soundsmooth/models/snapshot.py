@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Fetched, concatenate, private_copy
+from ..core.arrays import Fetched, concatenate, private_copy
 
 if TYPE_CHECKING:
     import torch

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
-from ..machine import InputPlacement, check_batch_memory, describe_batch
+from ..core.machine import InputPlacement, check_batch_memory, describe_batch
+from ..independence.proof import Report, exported, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
-from .errors import first_line
-from .independence import Report, exported, prove_torch
 from .kind import CLOSED, OPEN, ModelKind
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..grid import Levels
-from ..machine import InputPlacement, check_memory, refuse_beyond
+from ..core.grid import Levels
+from ..core.machine import InputPlacement, check_memory, refuse_beyond
 from .keystream import Keystream, check_room
 from .law import Law
 from .log_guide import CrowdedError, first_bucket, log_guide

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
+from ..core.grid import IMAGES, Grid
 from ..exact import Rational, breakpoint_floor, breakpoint_floors, positive, radius_below, radius_two_below, rational
-from ..grid import IMAGES, Grid
 
 MOST_SIGMA = 10**6
 

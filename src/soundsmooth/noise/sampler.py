@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..grid import Floats, Levels
-from ..limits import thread_count
-from ..machine import check_memory, cores
+from ..core.grid import Floats, Levels
+from ..core.limits import thread_count
+from ..core.machine import check_memory, cores
 from .decide import decide
 from .keystream import Words, check_room
 from .law import Law

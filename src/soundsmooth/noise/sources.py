@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ..grid import Levels
+from ..core.grid import Levels
 from .gpu import AnySampler
 from .keystream import SHARED_STREAM, Keystream, Purpose
 from .sampler import Noise, Noisy

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..grid import Grid, Levels
-from ..plain_files import plain_file
-from ..promise import Inputs
+from ..certification.promise import Inputs
+from ..core.grid import Grid, Levels
+from ..core.plain_files import plain_file
 
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..core.fields import FIRST_FORMAT
-from ..models.errors import first_line
+from ..certification.fields import FIRST_FORMAT
+from ..core.errors import first_line
 from .private_copy import begin_use, beside_sqlite, copied, end_use, journal_of, log_of
 from .schema import VERSION
 

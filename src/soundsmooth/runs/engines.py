@@ -1,6 +1,6 @@
 """Which pool votes: threads of this process, other processes of this machine, or a Ray cluster."""
 
-from ..machine import cores, gpus
+from ..core.machine import cores, gpus
 from ..smoothing.recipe import SmootherRecipe
 from .pools import WorkerPool
 

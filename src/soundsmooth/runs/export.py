@@ -9,9 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..certificate import FIELDS, Certificate
+from ..certification.certificate import FIELDS, Certificate
+from ..certification.fields import FLAG, TEXT, Export, Field
 from ..core.decimals import truncated
-from ..core.fields import FLAG, TEXT, Export, Field
 from .output import CERTIFY_HEADER, certificate_row, check_new_file
 from .reader import RunReader
 from .stored import Failure

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from ..certificate import Certificate, Prediction
+from ..certification.certificate import Certificate, Prediction
 from ..core.decimals import truncated
 
 CERTIFY_HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"

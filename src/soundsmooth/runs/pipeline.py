@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from ..certificate import Certificate
-from ..certify import Measurement, ModelChangedError, certify
+from ..certification.certificate import Certificate
+from ..certification.certify import Measurement, ModelChangedError, certify
+from ..independence.measure import Again, Drawn, drawn_rows, rows_by_block
 from ..noise import Purpose
+from ..smoothing.blocks import VoteBlock, block_size, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, noise_blocks
-from .blocks import VoteBlock, block_size, hits_of, packed_bits
-from .claims import Claims, Pace
-from .jobs import Outcome, Task
-from .measured import Again, Drawn, drawn_rows, rows_by_block
+from .leases import Claims, Pace
 from .plan import RunPlan
 from .same_model import SameModel
 from .scheduler import Scheduler
 from .store import Store
 from .stored import Failure, Terms
+from .tasks import Outcome, Task
 
 Advance = Callable[[int], None]
 #: When this many images have failed and no block has ever succeeded, the fault is not with the images.

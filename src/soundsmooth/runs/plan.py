@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..certificate import Certificate
-from ..certify import Counts, Measurement, Verdict
+from ..certification.certificate import Certificate
+from ..certification.certify import Counts, Measurement, Verdict
+from ..certification.promise import SPEC, Inputs, Promise, Secret
+from ..certification.settings import Settings
+from ..independence.check import some
 from ..models import Identity
 from ..noise import Law, Purpose
-from ..promise import SPEC, Inputs, Promise, Secret
-from ..settings import Settings
 from ..smoothing.job import VotingJob
-from .checked import some
 from .pools import WorkerPool
 from .worker import MIXED, Kind, Survey
 

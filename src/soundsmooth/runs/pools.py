@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from threading import Condition, Thread
 from typing import Any, NamedTuple, Protocol
 
-from ..grid import Levels
-from ..settings import Settings
+from ..certification.settings import Settings
+from ..core.grid import Levels
 from ..smoothing.classifier import Smoothing
 from .worker import Survey, Worker
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..plain_files import MissingFileError, open_plainly, plain_file
+from ..core.plain_files import MissingFileError, open_plainly, plain_file
 
 NAME = "run.db"
 #: The header of a log. It changes whenever the log begins anew.

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from ..models.errors import describe_error
+from ..core.errors import describe_error
 from ..models.recipe import SENDABLE
 from ..smoothing.classifier import Smoothing
 from ..smoothing.recipe import SmootherRecipe

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from ..models.errors import first_line
+from ..core.errors import first_line
 from ..smoothing.classifier import Smoothing
 from ..smoothing.recipe import SmootherRecipe
-from .jobs import Image
 from .pools import Message, WorkerDied, WorkerHandle, WorkerPool
 from .process_pool import freeze, load
+from .tasks import Image
 from .worker import Worker
 
 #: Larger images are put into Ray's object store, from which every machine fetches them once.

@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from ..certificate import Certificate
-from ..certify import Counts, Measurement
-from ..core.fields import is_environment, is_time, read_json
-from ..core.votes import added, counts_of
+from ..certification.certificate import Certificate
+from ..certification.certify import Counts, Measurement
+from ..certification.fields import is_environment, is_time, read_json
+from ..certification.promise import Promise, Secret, is_digest
+from ..certification.votes import added, counts_of
 from ..noise import Purpose
-from ..promise import Promise, Secret, is_digest
-from .blocks import VoteBlock, vote_blocks
+from ..smoothing.blocks import VoteBlock, vote_blocks
 from .damage import check_kinds, check_schema, types_of
 from .database import MEMORY, Database
 from .schema import SAID, schema, stored_fields

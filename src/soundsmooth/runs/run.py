@@ -6,10 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 
-from ..certificate import Certificate
+from ..certification.certificate import Certificate
+from ..certification.promise import Inputs, Promise, Secret, secret
+from ..certification.settings import Settings
 from ..exact import Rational, rational
-from ..promise import Inputs, Promise, Secret, secret
-from ..settings import Settings
 from ..smoothing.classifier import Smoothing
 from .database import is_run
 from .export import export

@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..certify import ModelChangedError
+from ..certification.certify import ModelChangedError
 from ..models.protocol import vote_tolerance
 from ..models.registry import digest_binds
 from ..noise import Purpose
+from ..smoothing.blocks import hits_of
 from ..smoothing.voting import CopyVotes
-from .blocks import hits_of
-from .jobs import Outcome, Task
 from .plan import RunPlan
 from .store import Store
 from .stored import StoredBlock
+from .tasks import Outcome, Task
 
 #: Of so many images a block is voted again.
 IMAGES = 4

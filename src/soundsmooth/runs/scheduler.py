@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..noise import Purpose
-from .blocks import VoteBlock
-from .jobs import Image, Outcome, Task
+from ..smoothing.blocks import VoteBlock
 from .plan import RunPlan
 from .pools import LOOK, WorkerDied, WorkerHandle
+from .tasks import Image, Outcome, Task
 from .voter import ATTEMPTS
 from .worker import MIXED, Kind, WorkerReady
 

@@ -6,8 +6,8 @@ A certificate's columns follow from the table of its fields, `certificate.FIELDS
 from enum import IntEnum
 from functools import cache
 
-from ..certificate import FIELDS
-from ..core.fields import Column, Field
+from ..certification.certificate import FIELDS
+from ..certification.fields import Column, Field
 
 #: The format of new runs. Older ones differ in nothing but a certificate's optional columns.
 VERSION = max(field.column.since for field in FIELDS if field.column is not None)

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..certificate import Certificate
-from ..certify import Counts
-from ..core.votes import votes_text
-from ..promise import Inputs
-from .blocks import VoteBlock
+from ..certification.certificate import Certificate
+from ..certification.certify import Counts
+from ..certification.promise import Inputs
+from ..certification.votes import votes_text
+from ..smoothing.blocks import VoteBlock
 from .damage import check_kinds
 from .database import Database
 from .reader import VOTES, RunReader, digest_of

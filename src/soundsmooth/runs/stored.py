@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..certificate import Certificate
-from ..certify import Counts
-from ..promise import Promise, Secret
-from ..settings import Settings, promised_settings
-from .blocks import VoteBlock
+from ..certification.certificate import Certificate
+from ..certification.certify import Counts
+from ..certification.promise import Promise, Secret
+from ..certification.settings import Settings, promised_settings
+from ..smoothing.blocks import VoteBlock
 
 
 class Terms(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ..report import count_above, sum_of_radii
+from ..certification.report import count_above, sum_of_radii
 from .reader import RunReader
 
 

@@ -5,15 +5,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..certify import ModelChangedError
-from ..models.errors import describe_error
+from ..certification.certify import ModelChangedError
+from ..core.errors import describe_error
+from ..independence.measure import RowsAlone
 from ..noise import Purpose
+from ..smoothing.blocks import Bits, VoteBlock
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes, PendingVotes
-from .blocks import Bits, VoteBlock
-from .jobs import Image, Outcome, Task
-from .measured import RowsAlone
+from .tasks import Image, Outcome, Task
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.
 ATTEMPTS = 3

@@ -10,18 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..grid import Levels
-from ..machine import processor
+from ..certification.settings import Settings
+from ..core.grid import Levels
+from ..core.machine import processor
+from ..independence.check import check_first, check_rows
+from ..independence.measure import check_measurable
 from ..models import Identity
 from ..models.environment import environment
 from ..noise import Law
-from ..settings import Settings
 from ..smoothing.classifier import Smoothing
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes
-from .checked import check_first, check_rows
-from .jobs import Image, Outcome, Task
-from .measured import check_measurable
+from .tasks import Image, Outcome, Task
 from .voter import Voter
 
 #: What the promise says instead of a kind of device when several may take part.

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
-from ..certify import ModelChangedError
-from ..grid import Levels
-from ..integers import integer
+from ..certification.certify import ModelChangedError
+from ..certification.settings import Settings
+from ..core.grid import Levels
+from ..core.integers import integer
 from ..models import Identity, Model
 from ..noise import Law
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import check_shared_memory
-from ..settings import Settings
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100

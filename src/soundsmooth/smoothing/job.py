@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ..certification.settings import Settings
 from ..models import Identity
 from ..noise.sources import FreshNoise, SharedNoise, Source
-from ..settings import Settings
 from .classifier import Replica, check_unchanged
 from .voting import Voting
 

@@ -3,12 +3,12 @@
 import secrets
 import time
 
-from ..certificate import Prediction
+from ..certification.certificate import Prediction
+from ..certification.settings import copies
+from ..core.grid import Levels
 from ..exact import Rational, fair_coin_rejected, probability
-from ..grid import Levels
 from ..noise import Purpose
 from ..noise.sources import FreshNoise
-from ..settings import copies
 from .classifier import Smoothing, check_unchanged
 from .voting import Voting, sample_under_noise
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
+from ..core.grid import IMAGES, Grid
 from ..core.independence import parse_demand
+from ..core.limits import thread_count
 from ..exact import Rational
-from ..grid import IMAGES, Grid
-from ..limits import thread_count
 from ..models.load import recipe_of
 from ..models.recipe import ModelRecipe
 from ..noise import Gaussian, Law

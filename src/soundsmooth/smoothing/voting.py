@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Fetched, concatenate, private_copy
-from ..certify import Counts, ModelChangedError
-from ..grid import Levels
-from ..lanes import lanes_of
+from ..certification.certify import Counts, ModelChangedError
+from ..core.arrays import Fetched, concatenate, private_copy
+from ..core.cuda_streams import lanes_of
+from ..core.grid import Levels
 from ..models import NOBODY, Model, Votes
 from ..noise import Noisy, Purpose
 from ..noise.sources import Source

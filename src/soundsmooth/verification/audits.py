@@ -7,9 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ..grid import Grid
+from ..certification.promise import Inputs, Promise
+from ..core.grid import Grid
 from ..noise import Purpose
-from ..promise import Inputs, Promise
 from ..runs.database import Database
 from ..runs.export import WRITERS
 from ..runs.reader import RunReader

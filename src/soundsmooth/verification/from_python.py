@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..certification.promise import Inputs, Promise
+from ..core.grid import Grid, unmasked
 from ..exact import Rational, probability
-from ..grid import Grid, unmasked
-from ..promise import Inputs, Promise
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from .audits import Given, Verification, audit_file

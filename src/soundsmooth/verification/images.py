@@ -8,15 +8,15 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..audit import check_record
-from ..certificate import Certificate
-from ..core.fields import is_time
-from ..core.votes import added
+from ..certification.certificate import Certificate
+from ..certification.fields import is_time
+from ..certification.votes import added
+from ..independence.measure import drawn_rows, rows_by_block
 from ..noise import SHARED_STREAM, Purpose
-from ..runs.blocks import VoteBlock, hits_of
-from ..runs.measured import drawn_rows, rows_by_block
 from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
+from ..smoothing.blocks import VoteBlock, hits_of
 from .findings import Findings
 from .tally import Tally
 

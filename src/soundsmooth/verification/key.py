@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..certification.promise import SPEC, Promise, is_digest
 from ..models.registry import KINDS
-from ..promise import SPEC, Promise, is_digest
 from .findings import Check
 
 

@@ -5,19 +5,19 @@ from fractions import Fraction
 from typing import Any
 
 from ..audit import terms as arithmetic_terms
+from ..certification.promise import Inputs, Promise, is_digest
+from ..certification.settings import promised_settings
+from ..core.grid import IMAGES, Grid
 from ..core.independence import Independence
-from ..grid import IMAGES, Grid
-from ..limits import thread_count
-from ..machine import PRECISIONS
+from ..core.limits import thread_count
+from ..core.machine import PRECISIONS
 from ..models import Identity
 from ..models.kind import FlagValues
 from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
-from ..promise import Inputs, Promise, is_digest
 from ..runs.stored import Terms, whole
 from ..runs.worker import MIXED
-from ..settings import promised_settings
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
 from ..smoothing.job import VotingJob

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..audit import check_record
-from ..certificate import FIELDS, FORMAT, Certificate
-from ..core.fields import checksum, faults, read_json
-from ..plain_files import plain_file
-from ..promise import Promise, is_digest
+from ..certification.certificate import FIELDS, FORMAT, Certificate
+from ..certification.fields import checksum, faults, read_json
+from ..certification.promise import Promise, is_digest
+from ..core.plain_files import plain_file
 from .findings import Check, Findings
 from .key import Noted, key_checks
 from .promised import check_promise, unit_check

@@ -22,16 +22,16 @@ from ..audit import (
     with_mismatches,
 )
 from ..audit.bounds import clopper_pearson_upper_holds
-from ..certify import Counts
+from ..certification.certify import Counts
+from ..certification.report import count_above
+from ..certification.votes import added
 from ..core.decimals import truncated
-from ..core.votes import added
+from ..independence.measure import Again, Drawn, drawn_rows
 from ..noise import Purpose
-from ..report import count_above
-from ..runs.blocks import Bits, VoteBlock, hits_of
-from ..runs.jobs import Task
-from ..runs.measured import Again, Drawn, drawn_rows
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
+from ..runs.tasks import Task
+from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
 from .draw import Draw, fresh_draw
 from .findings import Findings

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from ..promise import Inputs
-from ..runs.blocks import Bits
-from ..runs.jobs import Image, Outcome, Task
+from ..certification.promise import Inputs
+from ..runs.tasks import Image, Outcome, Task
 from ..runs.voter import Voter
+from ..smoothing.blocks import Bits
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes, noise_blocks

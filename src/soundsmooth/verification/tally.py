@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from ..report import RADII, count_above
+from ..certification.report import RADII, count_above
 
 
 def _no_radii() -> "array[float]":

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from ... import embedded
+from ...certification.promise import Inputs, secret
+from ...certification.settings import settings
+from ...core.grid import IMAGES
 from ...exact import breakpoint_floors, clopper_pearson_below, radius_below
-from ...grid import IMAGES
 from ...models.onnx_file import OnnxModel
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...noise.tables import build_tables
-from ...promise import Inputs, secret
 from ...runs.data import read_npz
 from ...runs.run import certify_inputs
-from ...settings import settings
 from ...smoothing.classifier import CPU_BATCH, Smoothing
 from ..unsound import UnsoundStandard
 from .pairs import Ratio, compare, milliseconds

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ...grid import IMAGES, Levels
-from ...machine import InputPlacement
+from ...certification.promise import Inputs, secret
+from ...certification.settings import settings
+from ...core.grid import IMAGES, Levels
+from ...core.machine import InputPlacement
 from ...models.environment import environment
 from ...models.torch_module import TorchModel
 from ...noise import Gaussian, GpuSampler, Keystream, Purpose
-from ...promise import Inputs, secret
 from ...runs.run import certify_inputs
-from ...settings import settings
 from ...smoothing.classifier import Smoothing
 from ..unsound import batches, count_votes
 from ..unsound.paper64 import ambiguous_draws, breaking_points

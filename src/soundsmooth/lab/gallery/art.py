@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine import check_memory
+from ...core.machine import check_memory
 from .certifiers import Answer, Array, MakeScores, Refused, Scores, Task, values
 
 PACKAGE = "adversarial-robustness-toolbox"

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...certify import Counts, Verdict, verdict
-from ...grid import IMAGES
+from ...certification.certify import Counts, Verdict, verdict
+from ...certification.settings import Settings, settings
+from ...core.grid import IMAGES
 from ...noise import Gaussian, Keystream, Purpose, Sampler
-from ...settings import Settings, settings
 from ...smoother import Smoother
 from ..unsound import UnsoundStandard, count_votes
 

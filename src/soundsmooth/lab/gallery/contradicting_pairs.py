@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...grid import IMAGES
+from ...core.grid import IMAGES
 from .certifiers import Answer, Array, Certifier, MakeScores, Refused, Task
 from .trial import Finding, Trial
 

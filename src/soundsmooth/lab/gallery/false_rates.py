@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ...certificate import Certificate
+from ...certification.certificate import Certificate
 from ...exact import breakpoint_floor
 from ...exact.balls import ball, precision
 from ...exact.binomial import tail

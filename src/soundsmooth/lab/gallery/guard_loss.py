@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...certification.report import decimal_below
+from ...core.grid import IMAGES
 from ...exact.balls import ball, float_above, float_below, lower_end, precision, upper_end
-from ...grid import IMAGES
-from ...report import decimal_below
 from .certifiers import guard_width
 
 SIZES = {"CIFAR": 3072, "ImageNet": 150_528}

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import embedded
-from ...grid import IMAGES
+from ...core.grid import IMAGES
 from ...runs.data import read_npz
 
 Images = npt.NDArray[np.int16]

@@ -13,11 +13,11 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...certify import Counts, Measurement, verdict
+from ...certification.certify import Counts, Measurement, verdict
+from ...certification.settings import settings
 from ...core.decimals import truncated
-from ...grid import IMAGES
+from ...core.grid import IMAGES
 from ...noise import Gaussian, Purpose
-from ...settings import settings
 from .certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Scores, Task, exact_noise, values
 from .contradicting_pairs import judge
 from .trial import Finding, Trial

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...certification.report import decimal_below
 from ...core.decimals import raised, truncated
 from ...exact import clopper_pearson_below, hoeffding_below, radius_below
 from ...noise import Gaussian
-from ...report import decimal_below
 from ..unsound import UnsoundStandard, failure_odds
 from ..unsound.failures import PAPER_SIGMAS
 from .certifiers import Array, values

@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from ...core.grid import IMAGES
 from ...exact import clopper_pearson_above, clopper_pearson_below
-from ...grid import IMAGES
 from .certifiers import values
 from .reachable import Floats, Mask, all_floats, reachable
 

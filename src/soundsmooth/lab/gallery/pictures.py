@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...grid import IMAGES
+from ...core.grid import IMAGES
 from .certifiers import values
 from .overlap import CLAIM, FIRST, PRECISIONS, Overlap, measure
 from .reachable import Floats, reachable

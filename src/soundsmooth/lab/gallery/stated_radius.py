@@ -3,11 +3,11 @@
 import importlib
 from fractions import Fraction
 
-from ...certify import Counts, verdict
+from ...certification.certify import Counts, verdict
+from ...certification.settings import settings
 from ...exact.balls import ball, lower_end, precision, upper_end
 from ...exact.binomial import tail
 from ...noise.law import Gaussian
-from ...settings import settings
 
 ALPHA = Fraction(1, 1000)
 SIGMA = Fraction(1, 2)

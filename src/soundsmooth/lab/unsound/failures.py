@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from ...core.grid import IMAGES
 from ...exact import Rational
-from ...grid import IMAGES
 from ...noise.law import Gaussian
 from .paper64 import BITS, breaking_points
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...core.grid import IMAGES, Grid
 from ...exact import Rational
-from ...grid import IMAGES, Grid
 from ...noise.law import Gaussian, Law
 from .certify import Classifier, Counts, UnsoundSmooth, count_votes
 

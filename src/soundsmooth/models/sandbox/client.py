@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ...grid import Floats
+from ...core.grid import Floats
 from ..protocol import check_scores
 from ..proved_session import Runtime, freeze
 from .frames import (

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from ..errors import first_line
+from ...core.errors import first_line
 from ..onnx_session import NotFrozenError, frozen_session, run, run_all, session
 from .confine import confine, seal
 from .frames import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ....grid import IMAGES
+from ....core.grid import IMAGES
 from ..certifiers import Array, Certifier, FloatSum, Scores, Task, one_hot, values
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ....grid import IMAGES
+from ....core.grid import IMAGES
 from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task, one_hot
 from ..contradicting_pairs import Pair, judge
 from ..options import Options

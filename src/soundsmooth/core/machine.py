@@ -10,7 +10,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
-from . import __version__
+from .. import __version__
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -95,7 +95,7 @@ def processor() -> str:
 @cache
 def ourselves() -> str:
     """The version of this package, and the beginning of a digest of its source, installed or not."""
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     digests = {path.relative_to(folder): hashlib.sha256(path.read_bytes()) for path in folder.rglob("*.py")}
     lines = sorted(f"{path.as_posix()} {digest.hexdigest()}\n" for path, digest in digests.items())
     digest = hashlib.sha256("".join(lines).encode())

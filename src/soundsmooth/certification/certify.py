@@ -6,8 +6,8 @@ The procedures that sample and predict are `smoothing.voting.sample_under_noise`
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .exact import BOUNDS, Look
-from .noise import Law, Purpose
+from ..exact import BOUNDS, Look
+from ..noise import Law, Purpose
 from .settings import Settings
 
 

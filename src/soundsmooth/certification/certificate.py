@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.decimals import truncated
+from ..core.grid import IMAGES
+from ..exact import BOUNDS, rational
+from ..models.kind import CLOSED, OPEN
+from ..models.protocol import OPEN_ENDS
+from ..models.registry import KINDS, digest_binds
+from ..noise.law import Law, promised_law
 from .certify import Counts, Measurement, Verdict, verdict
-from .core.decimals import truncated
-from .core.fields import (
+from .fields import (
     COUNT,
     COUNTS,
     DIGEST,
@@ -31,15 +37,9 @@ from .core.fields import (
     read_json,
     values_of,
 )
-from .core.votes import counts_of, votes_text
-from .exact import BOUNDS, rational
-from .grid import IMAGES
-from .models.kind import CLOSED, OPEN
-from .models.protocol import OPEN_ENDS
-from .models.registry import KINDS, digest_binds
-from .noise.law import Law, promised_law
 from .promise import SPEC, Promise
 from .settings import promised_settings
+from .votes import counts_of, votes_text
 
 FORMAT = "soundsmooth certificate 1"
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, cast
 
-from ..onnx_schema import misfit
 from .onnx_node import Attribute, Form, Node, Rule
+from .onnx_schema import misfit
 from .values import Unproved
 
 if TYPE_CHECKING:

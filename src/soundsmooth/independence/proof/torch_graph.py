@@ -7,7 +7,7 @@ torch was seen to compute (`torch_seen`). A call without a rule ends the proof w
 import operator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import first_line
+from ...core.errors import first_line
 from .torch_call import Call
 from .torch_memory import Memory
 from .torch_rules import AtenRule, by_operator

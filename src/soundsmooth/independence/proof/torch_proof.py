@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..errors import first_line
+from ...core.errors import first_line
 from .report import Report, not_proved, proved
 from .torch_export import Exported
 from .torch_graph import Walk, constants, output

@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..certification.promise import Promise, Secret
+from ..certification.settings import Settings
+from ..core.grid import Floats, Levels
 from ..exact import BOUNDS
-from ..grid import Floats, Levels
 from ..models.registry import digest_binds
 from ..models.row_voter import RowVoter
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
-from ..promise import Promise, Secret
-from ..settings import Settings
+from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
-from .blocks import Bits, VoteBlock, hits_of
 
 _WAY_OUT = "independence checked measures nothing"
 #: On so many rows, of no run, two fresh processes must agree.

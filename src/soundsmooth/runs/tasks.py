@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from ..grid import Levels
+from ..core.grid import Levels
+from ..independence.measure import Again
+from ..smoothing.blocks import Bits, VoteBlock
 from ..smoothing.voting import CopyVotes
-from .blocks import Bits, VoteBlock
-from .measured import Again
 
 
 class Image(NamedTuple):

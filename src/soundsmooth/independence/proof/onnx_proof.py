@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import first_line
+from ...core.errors import first_line
 from .onnx_graph import OnnxGraph, fixed_batch, inputs_fit
 from .onnx_seen import Probe, Seen, computed, instrumented, survey
 from .report import Report, not_proved, proved

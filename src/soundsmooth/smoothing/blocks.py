@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..certification.settings import Settings
 from ..noise import Purpose
-from ..settings import Settings
 
 #: The usual size of a block: few copies to lose, and enough for its transaction to cost nothing.
 BLOCK_COPIES = 10_000

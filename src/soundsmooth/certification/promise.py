@@ -15,9 +15,9 @@ import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from .core.independence import Independence
-from .grid import Levels
-from .noise import SHARED_STREAM
+from ..core.grid import Levels
+from ..core.independence import Independence
+from ..noise import SHARED_STREAM
 
 TITLE = "soundsmooth promise v1"
 SPEC = "1"

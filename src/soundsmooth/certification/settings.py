@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import SupportsIndex
 
-from .exact import BOUNDS, Rational, probability
-from .integers import integer
-from .noise.sources import NOISE_MODES, NoiseMode
+from ..core.integers import integer
+from ..exact import BOUNDS, Rational, probability
+from ..noise.sources import NOISE_MODES, NoiseMode
 
 MOST_COPIES = 10**9
 DEFAULT_BOUND = next(iter(BOUNDS))

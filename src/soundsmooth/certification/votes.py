@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable
 
-from ..certify import Counts
 from ..models.protocol import NOBODY
+from .certify import Counts
 
 #: A short text can name more classes than memory holds.
 MOST_CLASSES = 1_000_000

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Fetched, concatenate
-from ..grid import Levels
+from ..core.arrays import Fetched, concatenate
+from ..core.errors import describe_error
+from ..core.grid import Levels
 from ..models import Identity, Model
-from ..models.errors import describe_error
 from ..models.protocol import vote_tolerance
 from ..noise import Purpose
 from ..noise.gpu import AnySampler

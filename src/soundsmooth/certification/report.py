@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
+from ..core.decimals import raised, truncated
+from ..noise import Law
 from .certificate import Certificate
 from .certify import Counts, Measurement, verdict
-from .core.decimals import raised, truncated
-from .noise import Law
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))

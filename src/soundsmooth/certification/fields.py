@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..certify import Counts, Measurement
+from ..core.decimals import raised, truncated
 from ..noise import SHARED_STREAM
-from ..promise import Promise, is_digest
-from .decimals import raised, truncated
+from .certify import Counts, Measurement
+from .promise import Promise, is_digest
 
 #: Halves of characters, which JSON can spell and UTF-8 cannot.
 SURROGATE = re.compile("[\ud800-\udfff]")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ..errors import first_line
+from ...core.errors import first_line
 from .torch_graph import check_rules
 from .values import Unproved
 
