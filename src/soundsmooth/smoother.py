@@ -21,7 +21,6 @@ from .machine import gpus
 from .models import model_of
 from .models.load import recipe_of
 from .noise import Gaussian
-from .progress import progress_bar
 from .promise import Inputs, Promise, secret
 from .runs.engines import remote_pool
 from .runs.pipeline import Advance
@@ -216,6 +215,8 @@ def _nothing(_: object) -> None:
 @contextmanager
 def show_progress(plan: RunPlan, store: Store) -> Iterator[Advance]:
     """A progress bar over the noisy copies of a run, from where it stands."""
+    from .progress import progress_bar  # the library itself works without rich
+
     bar = progress_bar()
     task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
     bar.advance(task, store.copies_voted())
