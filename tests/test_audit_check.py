@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import soundsmooth as ss
 import soundsmooth.audit
-from soundsmooth import certify, noise
+from soundsmooth import noise
 from soundsmooth.audit import (
     Claim,
     Gaussian,
@@ -35,6 +35,7 @@ from soundsmooth.audit import (
     terms,
     verdict,
 )
+from soundsmooth.certification import certify
 from soundsmooth.certification.settings import settings as issuers_settings
 
 BOUNDS = ["clopper-pearson", "hoeffding", "runner-up"]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import soundsmooth as ss
-from soundsmooth import __version__, embedded, machine
+from soundsmooth import __version__, embedded
 from soundsmooth.certification.certify import verdict
 from soundsmooth.certification.promise import Promise
 from soundsmooth.certification.report import (
@@ -32,6 +32,7 @@ from soundsmooth.certification.report import (
 )
 from soundsmooth.certification.settings import settings
 from soundsmooth.cli.screens import show_row
+from soundsmooth.core import machine
 from soundsmooth.core.decimals import raised, truncated
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian

@@ -179,7 +179,7 @@ def test_verdict_by_hoeffding() -> None:
 
 def test_ties_between_counts_fall_to_the_lowest_class() -> None:
     assert Counts((3, 5, 5, 1), 9).top == 1
-    assert verdict(Counts((50, 50), 0), Counts((1000, 0), 0), Fraction(1), settings(n=1000)).label == 0
+    assert verdict(Counts((50, 50), 0), Counts((1000, 0), 0), LAW, settings(n=1000)).label == 0
 
 
 def test_the_label_is_the_one_that_selection_chose() -> None:

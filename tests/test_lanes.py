@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soundsmooth import certify
 from soundsmooth.core.cuda_streams import OneLane, TwoLanes, _Made, lanes_of
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
+from soundsmooth.smoothing import voting as votings
 from soundsmooth.smoothing.voting import Voting
 
 
@@ -73,7 +73,7 @@ def two_lanes(gpu: Gpu) -> TwoLanes:
 
 
 def cast(gpu: Gpu, count: int, name: str = "") -> dict[str, set[str]]:
-    """`certify.cast`: each noise is requested before the votes on the one before it."""
+    """`smoothing.voting.vote_on_copies`: each noise is requested before the votes on the one before it."""
     before: dict[str, set[str]] = {}
 
     def queue(what: str) -> Any:
@@ -170,12 +170,12 @@ class Kept:
 
 def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are memory of the lanes, where another cast could be given it before the outside has read it."""
-    monkeypatch.setattr(certify, "lanes_of", lambda _: two_lanes(gpu))
+    monkeypatch.setattr(votings, "lanes_of", lambda _: two_lanes(gpu))
     labels, doubt = Kept(), Kept()
     noise = SimpleNamespace(noisy=lambda *_: Noisy(np.zeros((2, 3), np.float32), (), doubt))
     model = SimpleNamespace(placement=None, flags=dict, vote=lambda _: Votes(labels, 2))
     voting = Voting(model, 2, {})
-    ((votes, found),) = certify.cast(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
+    ((votes, found),) = votings.vote_on_copies(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
     assert votes.labels is labels
     assert found is doubt
     assert labels.kept == doubt.kept == [gpu.outside]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from soundsmooth import embedded, machine
+from soundsmooth import embedded
+from soundsmooth.core import machine
 from soundsmooth.noise import keystream
 from soundsmooth.smoothing.recipe import SmootherRecipe
 

@@ -21,10 +21,12 @@ import numpy as np
 import soundsmooth as ss
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
+from soundsmooth.core.independence import measured
 from soundsmooth.models.recipe import ModelRecipe
-from soundsmooth.runs import measured
+from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
+from soundsmooth.runs.run import finish_run
 
 ALPHA, N0, N, AGAIN, BATCH = "0.1", 20, 100, 100, 50
 SIGMA = "0.05"
@@ -155,7 +157,7 @@ class Found:
     false: int
 
 
-def a_run(model: object, images: int, noise: str, hidden: str) -> RunPlan:
+def planned(model: object, images: int, noise: str, hidden: str) -> RunPlan:
     levels = [np.full((1, 1, 1), LEVEL, np.int16)] * images
     inputs = Inputs(tuple(range(images)), levels, [None] * images)
     smooth = ss.Smoother(model, SIGMA, batch_size=BATCH, threads=1, independence="measured", again=AGAIN)
@@ -164,13 +166,13 @@ def a_run(model: object, images: int, noise: str, hidden: str) -> RunPlan:
 
 def certified(model: object, images: int = 1, noise: str = "fresh", tell: int | None = None) -> ss.Certificate:
     """The last image's certificate. The model may be told, before it votes, the rows drawn for an image."""
-    run = a_run(model, images, noise, secrets.token_hex(32))
+    plan = planned(model, images, noise, secrets.token_hex(32))
     if tell is not None:
-        drawn = measured.drawn_rows(run.secret, run.promise, tell)
+        drawn = measured.drawn_rows(plan.secret, plan.promise, tell)
         assert drawn is not None
         Informed.known = frozenset(drawn.rows)
-    *_, last = run.one_by_one(run.pool.smoothing.replicas[0], range(images), lambda _: None)
-    return last
+    with finish_run(plan, open_store(None, plan)) as run:
+        return run[images - 1]
 
 
 #: A name, and how one run of it goes. The last one knows what nobody may know: it shows what the seed is worth.

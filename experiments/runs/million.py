@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from soundsmooth.certification.certificate import Certificate
-from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.certify import Counts, Verdict, certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
+from soundsmooth.noise import Purpose
 from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -86,23 +87,23 @@ def fill(path: Path, count: int) -> None:
     image = np.zeros((1, 2, 2), np.int16)
     image.setflags(write=False)  # else each would be copied
     inputs = Inputs(range(count), [image] * count, [place % CLASSES for place in range(count)])
-    run = plan_run(LocalPool(Smoother(brightness, "0.25").smoothing), inputs, settings(n=N), secret("many"))
-    kinds = [_kind(run, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]
-    with open_store(path, run, votes=False) as store:
+    plan = plan_run(LocalPool(Smoother(brightness, "0.25").smoothing), inputs, settings(n=N), secret("many"))
+    found = [_found(plan, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]
+    with open_store(path, plan, votes=False) as store:
         for first in range(0, count, 10_000):
             with store.transaction():
                 for place in range(first, min(first + 10_000, count)):
-                    store.add_certificate(place, _certificate(run, place, kinds[place % len(kinds)]))
+                    store.add_certificate(place, _certificate(plan, place, *found[place % len(found)]))
 
 
-def _kind(run: RunPlan, hits: int) -> tuple[object, Counts, Counts]:
+def _found(plan: RunPlan, hits: int) -> tuple[Verdict, dict[Purpose, Counts]]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
-    estimation = Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)
-    return verdict(selection, estimation, run.pool.smoothing.law, run.settings), selection, estimation
+    counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)}
+    return certify(counts.__getitem__, plan.law, plan.settings), counts
 
 
-def _certificate(run: RunPlan, place: int, kind: tuple[object, Counts, Counts]) -> Certificate:
-    return run.record(place, *kind, 0.125)  # type: ignore[arg-type]
+def _certificate(plan: RunPlan, place: int, found: Verdict, counts: dict[Purpose, Counts]) -> Certificate:
+    return plan.certificate(place, found, counts, None, plan.environment, 0.125)
 
 
 if __name__ == "__main__":

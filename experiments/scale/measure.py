@@ -13,7 +13,9 @@ import statistics
 import tempfile
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +23,20 @@ import numpy as np
 
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Inputs, secret
-from soundsmooth.certification.settings import settings
-from soundsmooth.core.grid import IMAGES
+from soundsmooth.certification.settings import Settings, settings
+from soundsmooth.core.grid import IMAGES, Levels
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models import Identity
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
-from soundsmooth.runs.ray_pool import Need
+from soundsmooth.runs.plan import plan_run
+from soundsmooth.runs.pools import Message, WorkerHandle, WorkerPool
+from soundsmooth.runs.ray_pool import Need, RayPool, RayWorker
 from soundsmooth.runs.run import certify_inputs
 from soundsmooth.runs.tasks import Outcome
-from soundsmooth.runs.worker import Kind, Survey
-from soundsmooth.smoothing.classifier import Smoothing
+from soundsmooth.runs.worker import Kind, Survey, WorkerReady
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
 
@@ -71,32 +74,35 @@ def main(out: Path) -> None:
 
 def calls() -> dict[str, float]:
     """Calls that do nothing: one after the other, and with the workers' queues filled."""
-    with RayCrew(Need(cpus=1)) as crew:
-        hands = [crew.hire() for _ in range(WORKERS)]
-        _idle(crew, hands, 20, 1)
-        alone = _idle(crew, hands[:1], CALLS // 4, 1)
-        queued = _idle(crew, hands, CALLS, 3)
-        for hand in hands:
-            hand.kill()
+    with RayPool(recipe(), Need(cpus=1)) as pool:
+        workers = [pool.start_worker() for _ in range(WORKERS)]
+        _idle(pool, workers, 20, 1)
+        alone = _idle(pool, workers[:1], CALLS // 4, 1)
+        queued = _idle(pool, workers, CALLS, 3)
+        for worker in workers:
+            worker.kill()
     return {"seconds for one": alone / (CALLS // 4), "per second": CALLS / queued}
 
 
-def _idle(crew: RayCrew, hands: list[RayHand], count: int, depth: int) -> float:
+def _idle(pool: RayPool, workers: list[RayWorker], count: int, depth: int) -> float:
     start, given, done = time.perf_counter(), 0, 0
     while done < count:
-        for hand in hands:
-            while given < count and len(hand.answers) < depth:
-                hand.call("idle")
+        for worker in workers:
+            while given < count and len(worker.answers) < depth:
+                worker.call("idle")
                 given += 1
-        done += len(crew.wait(list(hands), 1.0))
+        done += len(pool.wait(list(workers), 1.0))
     return time.perf_counter() - start
 
 
 # What the driver can write down
 
 
+KIND = Kind("cpu", "any", "none")
+
+
 @dataclass(eq=False)
-class InstantHand:
+class InstantWorker:
     """A worker that needs no time: its votes lie ready."""
 
     votes: dict[int, CopyVotes]
@@ -111,35 +117,28 @@ class InstantHand:
     def answer(self) -> Any:
         method, arguments = self.calls.popleft()
         if method == "begin":
-            return KIND_ARRIVES
+            return WorkerReady(KIND, 0)
         return [Outcome(arguments[0], self.votes[arguments[0].block.count], (), 0.3)]
 
 
-KIND = Kind("cpu", "any", "none")
-KIND_ARRIVES = Arrival(KIND, 0)
-
-
 @dataclass(eq=False)
-class InstantCrew:
+class InstantPool(WorkerPool):
     """As many workers as answers are to come at a time."""
 
     votes: dict[int, CopyVotes]
     size: int
 
-    def strength(self) -> int:
+    def capacity(self) -> int:
         return self.size
 
-    def hire(self) -> InstantHand:
-        return InstantHand(self.votes)
+    def start_worker(self) -> InstantWorker:
+        return InstantWorker(self.votes)
 
-    def share(self, value: Any) -> Any:
-        return value
+    def wait(self, workers: list[WorkerHandle], seconds: float) -> list[Message]:
+        return [Message(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
 
-    def wait(self, hands: list[Any], seconds: float) -> list[News]:
-        return [News(hand, hand.answer()) for hand in hands if hand.calls]
-
-    def describe(self) -> dict[str, str]:
-        return {}
+    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
+        return Survey(Identity("onnx", "0" * 64), Gaussian("0.5", 6, IMAGES), 1000, KIND, environment())
 
 
 def driver(size: int) -> dict[str, float]:
@@ -152,12 +151,10 @@ def driver(size: int) -> dict[str, float]:
         count: CopyVotes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
         for count in (100, 5000)
     }
-    smoothing = Smoothing(Gaussian("0.5", 6, IMAGES), (), 1000, "nowhere")
-    run = run_elsewhere(Survey(Identity("onnx", "0" * 64), smoothing, KIND, environment()), inputs, chosen, secret())
-    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "run.db", run) as store:
-        engine: Any = Elsewhere(InstantCrew(votes, size), None, run, KIND)  # type: ignore[arg-type]
+    plan = plan_run(InstantPool(votes, size), inputs, chosen, secret())
+    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "run.db", plan) as store:
         start, cpu = time.perf_counter(), time.process_time()
-        issued = sum(1 for _ in certify_into(store, run, engine=engine))
+        issued = sum(1 for _ in certify_into(store, plan))
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         blocks = issued * len(store.all_blocks)
         bytes_ = store.db.one("PRAGMA page_count") * store.db.one("PRAGMA page_size")
@@ -173,9 +170,12 @@ def driver(size: int) -> dict[str, float]:
 # The whole, against two plain processes
 
 
-def work_on(images: int) -> tuple[SmootherRecipe, Inputs]:
-    recipe = SmootherRecipe.of(embedded.model_for(1), "0.5", threads=1)
-    return recipe, read_npz(embedded.IMAGES, recipe.grid, limit=images)
+def recipe() -> SmootherRecipe:
+    return SmootherRecipe.of(embedded.model_for(Fraction(1)), "0.5", threads=1)
+
+
+def inputs_of(images: int) -> Inputs:
+    return read_npz(embedded.IMAGES, IMAGES, limit=images)
 
 
 def throughput(images: int, n: int) -> dict[str, Any]:
@@ -187,43 +187,52 @@ def throughput(images: int, n: int) -> dict[str, Any]:
     return found
 
 
-@dataclass(eq=False)
-class WarmCrew(RayCrew):
+class WarmPool(RayPool):
     """Its workers have built their models before the clock starts, as those of the plain processes have."""
 
-    ready: list[RayHand] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(recipe(), Need(cpus=1), WORKERS)
+        self._built: list[Any] = []
 
-    def hire(self) -> RayHand:
-        return self.ready.pop() if self.ready else super().hire()
+    def build(self, inputs: Inputs, chosen: Settings) -> list[RayWorker]:
+        """Every worker surveys the model once; these are then the workers of the run."""
+        workers: list[Any] = []
+        for _ in range(WORKERS):
+            self.survey(inputs.levels[:1], chosen)
+            workers += self.surveyor()
+        self._built = list(workers)
+        return workers
 
-    def spent(self, hands: list[Any]) -> float:
+    def start_worker(self) -> RayWorker:
+        return self._built.pop() if self._built else super().start_worker()
+
+    def spent(self, workers: list[RayWorker]) -> float:
         """The processor time of idle workers so far."""
-        for hand in hands:
-            hand.call("idle")
-        return sum(news.what for hand in hands for news in self.wait([hand], 60.0))
+        for worker in workers:
+            worker.call("idle")
+        return sum(message.what for worker in workers for message in self.wait([worker], 60.0))
 
 
 def by_ray(images: int, n: int) -> dict[str, float]:
     """The whole, the store included; processor time is that of the workers and of the driver."""
-    (recipe, inputs), chosen = work_on(images), settings(n=n)
-    with WarmCrew(Need(cpus=1), WORKERS) as crew, tempfile.TemporaryDirectory() as folder:
-        first, second = (Muster.of(crew, recipe, inputs, chosen) for _ in range(WORKERS))
-        crew.ready, hands = [second.hand], [first.hand, second.hand]  # type: ignore[list-item]
-        run = first.run(secret("the same"))
-        with open_store(Path(folder) / "run.db", run) as store:
-            spent = crew.spent(hands)
+    inputs, chosen, pool = inputs_of(images), settings(n=n), WarmPool()
+    with pool, tempfile.TemporaryDirectory() as folder:
+        workers = pool.build(inputs, chosen)
+        plan = plan_run(pool, inputs, chosen, secret("the same"))
+        with open_store(Path(folder) / "run.db", plan) as store:
+            spent = pool.spent(workers)
             start, cpu = time.perf_counter(), time.process_time()
-            issued = certify_into(store, run, engine=first.engine(run))
+            issued = certify_into(store, plan)
             for _ in range(images):
                 next(issued)
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-            spent = crew.spent(hands) - spent
-            issued.close()  # type: ignore[attr-defined]
+            spent = pool.spent(workers) - spent
+            issued.close()
     return {"seconds": seconds, "processor seconds": spent + cpu, "of the driver": cpu}
 
 
 def by_plain_processes(images: int, n: int) -> dict[str, float]:
-    """Two processes, each taking the next image; they keep the certificates to themselves."""
+    """Two processes, each taking the next image; each keeps its certificates in memory."""
     ready, done, following, cpu = (
         SPAWN.Barrier(WORKERS + 1),
         SPAWN.Barrier(WORKERS + 1),
@@ -245,14 +254,12 @@ def by_plain_processes(images: int, n: int) -> dict[str, float]:
 
 def plain(images: int, n: int, ready: Any, done: Any, following: Any, cpu: Any) -> None:
     os.setsid()  # as Ray's workers: some kernels share a busy machine between sessions, not between processes
-    recipe, inputs = work_on(images)
-    smoothing = recipe.build()
+    inputs, smoothing = inputs_of(images), recipe().build()
     ready.wait()
     start = time.process_time()
     while (place := _take(following)) < images:
         one = Inputs([inputs.indices[place]], [inputs.levels[place]], [inputs.labels[place]])
-        for _ in certify_inputs(smoothing, one, settings(n=n), secret("the same")):
-            pass
+        certify_inputs(smoothing, one, settings(n=n), secret("the same")).close()
     done.wait()
     cpu.put(time.process_time() - start)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
-from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.certify import certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.noise import Purpose
@@ -22,6 +22,7 @@ from soundsmooth.runs.pipeline import terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
+from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.smoothing.voting import CopyVotes
 
 CLASSES = 10
@@ -36,18 +37,18 @@ def fill(path: Path, count: int, votes: bool) -> None:
     chance = np.random.default_rng(0)
     inputs = Inputs(tuple(range(count)), [np.zeros((10, 1), np.int16)] * count, [0] * count)
     smoothing = ss.Smoother(scores, "0.25", batch_size=100).smoothing
-    run = plan_run(LocalPool(smoothing), inputs, settings(n=100_000), secret("speed", "ab" * 32))
-    with Store.begin(path, terms_of(run, votes), inputs) as store, store.transaction():
+    plan = plan_run(LocalPool(smoothing), inputs, settings(n=100_000), secret("speed", "ab" * 32))
+    with Store.begin(path, terms_of(plan, votes), inputs) as store, store.transaction():
         for place in range(count):
             p = chance.uniform(0.4, 1)
             for block in store.all_blocks:
                 others = chance.integers(1, CLASSES, block.count)
                 found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
-                hits = found.hits(0) if votes and block.purpose == Purpose.ESTIMATION else None
-                store.add_block(place, block, found.counts, hits, 0.1, run.environment)
-            counts0, counts = (store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
-            found_verdict = verdict(counts0, counts, run.smoothing.law, run.settings)
-            store.add_certificate(place, run.record(place, found_verdict, counts0, counts, 1.0))
+                hits = packed_bits(found.labels == 0) if votes and block.purpose == Purpose.ESTIMATION else None
+                store.add_block(place, block, found.counts, hits, 0.1, plan.environment)
+            counts = {purpose: store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
+            proved = certify(counts.__getitem__, plan.law, plan.settings)
+            store.add_certificate(place, plan.certificate(place, proved, counts, None, plan.environment, 1.0))
 
 
 def main(count: int, votes: bool) -> None:

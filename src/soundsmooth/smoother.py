@@ -19,7 +19,6 @@ from .core.independence import parse_demand
 from .core.integers import integer
 from .core.limits import thread_count
 from .core.machine import gpus
-from .core.progress import progress_bar
 from .exact import Rational, positive
 from .models import model_of
 from .models.load import recipe_of
@@ -224,6 +223,8 @@ def _nothing(_: object) -> None:
 @contextmanager
 def show_progress(plan: RunPlan, store: Store) -> Iterator[Advance]:
     """A progress bar over the noisy copies of a run, from where it stands."""
+    from .core.progress import progress_bar
+
     bar = progress_bar()
     task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
     bar.advance(task, store.copies_voted())

@@ -172,7 +172,7 @@ def test_stopped_and_continued(asked: argparse.Namespace) -> None:
     with Store.read(asked.out / "sound_sigma0.25_n200.db") as store:
         first = [(c.index, c.truth, c.selection, c.estimation, c.radius) for c in store.certificates()]
         assert not list(store.findings())
-        assert [hits for place in range(6) for *_, hits, _ in store.blocks(place)] == [None] * 6 * 6
+        assert [block.hits for place in range(6) for block in store.blocks(place)] == [None] * 6 * 6
     rows = rows_of(asked.out / "standard_sigma0.25_n200.jsonl")
     assert [index for index, *_ in first] == [row["index"] for row in rows] == [0, 2, 4, 6, 8, 10]
     assert len({row["seed"] for row in rows}) == 6

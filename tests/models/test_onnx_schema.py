@@ -11,8 +11,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from architectures import ARCHITECTURES, exported_module
 from soundsmooth import embedded
+from soundsmooth.independence.proof import onnx_schema
 from soundsmooth.independence.proof.onnx_schema import malformed
-from soundsmooth.models import onnx_schema
 from soundsmooth.models.onnx_session import frozen_session
 
 node = helper.make_node

@@ -13,7 +13,7 @@ import pytest
 import soundsmooth as ss
 from runs.interrupted import small_run
 from runs.test_resume import Faulty
-from soundsmooth import report
+from soundsmooth.certification import report
 from soundsmooth.runs import summary
 from soundsmooth.runs.export import COLUMNS, export
 from soundsmooth.runs.output import CERTIFY_HEADER, certificate_row

@@ -21,7 +21,7 @@ from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
-from soundsmooth.runs import claims, database
+from soundsmooth.runs import database, leases
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.leases import Claims, Owner, Pace
 from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
@@ -396,7 +396,7 @@ def taken(store: Store, owner: Owner, *times: float, beat: Callable[[], float] =
     clock = [0.0]
     with Claims(store, Pace(now=beat), owner) as other:
         assert other.take() == [0]
-        claims._AT_WORK.discard(owner.id)
+        leases._AT_WORK.discard(owner.id)
         with Claims(store, Pace(clock=lambda: clock[0], expiry=300)) as mine:
             got: list[int] = []
             for clock[0] in times:
@@ -408,7 +408,7 @@ def taken(store: Store, owner: Owner, *times: float, beat: Callable[[], float] =
 
 def test_a_claim_is_respected(store: Store) -> None:
     parent = os.getppid()
-    assert taken(store, strange_owner(pid=parent, started=claims._start_of(parent)), 0, 1e9) == [1, 2, 3]
+    assert taken(store, strange_owner(pid=parent, started=leases._start_of(parent)), 0, 1e9) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

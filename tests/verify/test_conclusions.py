@@ -41,7 +41,7 @@ TORCH = (
 
 def said(result: Verification, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """What the command says of this result: its JSON, its prose and its exit code, which must agree."""
-    monkeypatch.setattr("soundsmooth.cli.verify.verify", lambda *_: result)
+    monkeypatch.setattr("soundsmooth.cli.verify.audit_file", lambda *_: result)
     codes, texts = [], []
     for as_json in (True, False):
         code = 0
