@@ -30,20 +30,21 @@ Advance = Callable[[int], None]
 ALL_FAIL = 10
 
 
-def terms_of(plan: RunPlan, votes: bool = True) -> Terms:
-    """What the store of a new run is fixed to."""
+def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> Terms:
+    """What the store of a new run is fixed to, which is `kept` in a file or in memory."""
     if plan.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
         )
-    block = block_size(plan.settings, plan.batch, plan.inputs.levels[0].size)
+    on_gpu = plan.identity.device != "cpu"
+    block = block_size(plan.settings, plan.batch, plan.inputs.levels[0].size, kept, on_gpu)
     return Terms(plan.promise, plan.secret, block, votes)
 
 
 def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
     """The store of a run, made if it is not there, or in memory; a ValueError shows how another run's differs."""
-    return Store.begin(path, terms_of(plan, votes), plan.inputs)
+    return Store.begin(path, terms_of(plan, votes, path is not None), plan.inputs)
 
 
 def certify_into(

@@ -13,6 +13,8 @@ from ..noise import Purpose
 BLOCK_COPIES = 10_000
 #: The least number of blocks, where the batch allows it: an auditor draws some of them.
 LEAST_BLOCKS = 20
+#: A GPU that writes nothing down votes on up to this many copies at once.
+GPU_COPIES = 100_000
 #: Noise that meets every input before the next is made (batchwise) is kept in memory, up to this many elements.
 KEPT_ELEMENTS = 1 << 27
 
@@ -35,10 +37,17 @@ class VoteBlock:
         return f"the block of copies {self.first} to {self.first + self.count - 1} for {self.purpose.name.lower()}"
 
 
-def block_size(settings: Settings, batch: int, dimension: int) -> int:
-    """How many copies a block has: a multiple of the batch, so that a block is made of whole batches."""
-    most = KEPT_ELEMENTS // dimension if settings.noise == "batchwise" else BLOCK_COPIES
-    return max(1, min(BLOCK_COPIES, settings.n // LEAST_BLOCKS, most) // batch) * batch
+def block_size(settings: Settings, batch: int, dimension: int, kept: bool = True, on_gpu: bool = False) -> int:
+    """How many copies a block has: a multiple of the batch, so that a block is made of whole batches.
+
+    A run that is not kept in a file has few blocks: nobody continues it, and nobody draws some of them.
+    """
+    most = min(BLOCK_COPIES, settings.n // LEAST_BLOCKS)
+    if not kept:
+        most = min(GPU_COPIES if on_gpu else BLOCK_COPIES, settings.n)
+    if settings.noise == "batchwise":
+        most = min(most, KEPT_ELEMENTS // dimension)
+    return max(1, most // batch) * batch
 
 
 def vote_blocks(settings: Settings, size: int) -> list[VoteBlock]:
