@@ -190,7 +190,8 @@ def test_the_wait_for_a_locked_file_ends(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:
-    run = plan_run(LocalPool(ss.Smoother(brightness, "0.5").smoothing),
+    run = plan_run(
+        LocalPool(ss.Smoother(brightness, "0.5").smoothing),
         Inputs((1 << 63,), (np.zeros((2, 2), np.int16),), (0,)),
         settings(n=100),
         secret("s"),
