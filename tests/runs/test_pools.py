@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
+from crowds import brightness_of_three
+from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
@@ -39,7 +40,7 @@ def inputs(count: int = COUNT) -> Inputs:
     return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None] * count)
 
 
-def recipe(model: object = brightness) -> SmootherRecipe:
+def recipe(model: object = brightness_of_three) -> SmootherRecipe:
     """Models that misbehave or wait are to do so in the run, and not while the rows are checked before it."""
     how = "assumed" if isinstance(model, Once | Slow) else "auto"
     return SmootherRecipe.of(model, "0.5", batch_size=10, threads=1, independence=how)
@@ -50,7 +51,7 @@ def small(noise: str = "fresh") -> Settings:
     return settings(n0=50, n=400, noise=noise)
 
 
-def here(model: object = brightness, noise: str = "fresh", count: int = COUNT) -> RunPlan:
+def here(model: object = brightness_of_three, noise: str = "fresh", count: int = COUNT) -> RunPlan:
     return plan_run(LocalPool(recipe(model).build()), inputs(count), small(noise), SECRET)
 
 
@@ -181,7 +182,7 @@ def test_workers_that_never_get_ready_are_not_started_forever(tmp_path: Path) ->
 
 
 def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None:
-    other = replace(planned(FakePool()), pool=FakePool(recipe(lambda batch: -brightness(batch))))
+    other = replace(planned(FakePool()), pool=FakePool(recipe(lambda batch: -brightness_of_three(batch))))
     with pytest.raises(ValueError, match=r"a worker's model is not the promised one: digest .*… -> "):
         elsewhere(tmp_path / "far.db", other)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crowds import brightness_of_three
 from soundsmooth.audit import detection
 from soundsmooth.verification import Noted, audit_file
 from soundsmooth.verification.draw import fresh_draw, number_to_draw
-from verify.issuer import NONCE, brightness, forge, given, issue, small_run
+from verify.issuer import NONCE, forge, given, issue, small_run
 
 BLOCKS = 20
 #: (forged blocks b, drawn blocks s, how many forgeries)
@@ -119,7 +120,7 @@ class Machine:
     """A model whose digest does not tell which machine it runs on."""
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        return shifted(batch) if os.environ.get("OTHER_MACHINE") else brightness(batch)
+        return shifted(batch) if os.environ.get("OTHER_MACHINE") else brightness_of_three(batch)
 
 
 def test_honest_differences_of_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ class Broken:
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         if os.environ.get("OTHER_MACHINE"):
             raise RuntimeError("out of order")
-        return brightness(batch)
+        return brightness_of_three(batch)
 
 
 def test_a_block_that_cannot_be_voted_again_counts_as_no_hits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import soundsmooth as ss
 from command import run_command
+from crowds import brightness_of_three
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
@@ -30,7 +31,7 @@ from soundsmooth.verification import Given, Noted, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
-from verify.issuer import NONCE, brightness, data, given, issue, small_run
+from verify.issuer import NONCE, data, given, issue, small_run
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
     usual = next(check for check in audit_file(run).checks if check.name == "unit")
     assert usual.passed
     assert "values in [0, 1]: 256 levels, 1/255 apart" in usual.text
-    smoothing = ss.Smoother(brightness, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
+    smoothing = ss.Smoother(brightness_of_three, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
     made = plan_run(LocalPool(smoothing), data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
     with Store.begin(tmp_path / "run.db", terms_of(made), made.inputs) as store:
         certificates = list(certify_into(store, made))
@@ -185,7 +186,7 @@ NONSENSE = [
 @pytest.mark.parametrize(("name", "value"), NONSENSE)
 def test_under_a_promise_that_is_none_nothing_is_claimed(name: str, value: str, tmp_path: Path) -> None:
     """Also if commitment and checksum are made to fit."""
-    record = json.loads(ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
+    record = json.loads(ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
     record["promise"][name] = value
     record["commitment"] = Promise(record["promise"]).commitment
     record["checksum"] = checksum(record)
@@ -232,7 +233,7 @@ def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: b
 
 
 def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
-    smoother = ss.Smoother(brightness, "0.5")
+    smoother = ss.Smoother(brightness_of_three, "0.5")
     path = tmp_path / "one.json"
     path.write_text(smoother.certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
     found = audit_file(path)
@@ -307,7 +308,7 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
     some = of(lines[0], lines[1][:-9], lines[2], lines[0])
     assert some.checks[0].text.startswith("2 of 4 certificates follow")
     assert any(note.startswith("5 of 7 promised images have no certificate (refused, or not") for note in some.notes)
-    other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
+    other = ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
     assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
     assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]
     twice = lines[1].replace('"label": ', '"label": 2, "label": ', 1)
