@@ -246,6 +246,7 @@ def test_what_is_promised_as_checked_is_checked_there() -> None:
 @pytest.mark.parametrize(
     ("kind", "timeout", "message"), [(HangsOnce, 0.2, "no answer within 2 seconds"), (DiesOnce, 60.0, "died")]
 )
+@pytest.mark.slow("waits for a process that hangs")
 def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
     kind: type[Once], timeout: float, message: str, tmp_path: Path
 ) -> None:
@@ -270,6 +271,7 @@ def test_the_seed_stays_at_home() -> None:
 
 
 @pytest.mark.parametrize(("kind", "timeout"), [(DiesOnce, None), (HangsOnce, 2.0)])
+@pytest.mark.slow("waits for a process that hangs, and starts another")
 def test_a_process_that_dies_or_hangs(tmp_path: Path, kind: type[Once], timeout: float | None) -> None:
     path, pool = tmp_path / "far.db", ProcessPool(recipe(kind(tmp_path, 60)), 2, timeout=timeout)
     issued = elsewhere(path, planned(pool))

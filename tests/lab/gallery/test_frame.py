@@ -146,6 +146,7 @@ def test_extra_certifiers_can_be_chosen_by_name() -> None:
     assert {json.loads(line)["certifier"] for line in lines} == {"standard-mixed"}
 
 
+@pytest.mark.slow("computes every number of the paper")
 def test_the_papers_numbers_are_all_judged() -> None:
     """The share at 0 is within 0.015 of 0.46 in all three precisions (0.4564 at the least): 7 σ at 100 000 draws."""
     numbers = list(paper_numbers(100_000))
