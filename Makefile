@@ -5,15 +5,19 @@ TEST := .venv-test
 INTEGRATIONS := .venv-integrations
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test test-integrations lint bench clean
+.PHONY: demo test test-fast test-integrations lint bench clean
 
 demo: $(DEMO)/ready
 	$(DEMO)/$(BIN)/soundsmooth certify
 
 test: $(TEST)/ready
 	$(TEST)/$(BIN)/ruff check .
+	$(TEST)/$(BIN)/ruff format --check .
 	$(TEST)/$(BIN)/mypy
-	$(TEST)/$(BIN)/python -m pytest -q -n 2
+	$(TEST)/$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-fast: $(TEST)/ready
+	$(TEST)/$(BIN)/python -m pytest -q -n 2 --dist worksteal --fast
 
 test-integrations: $(INTEGRATIONS)/ready
 	SOUNDSMOOTH_INTEGRATIONS=1 $(INTEGRATIONS)/$(BIN)/python -m pytest -v --durations=0 tests/integrations

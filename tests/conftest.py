@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from slow import slow_tests
+
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd")):
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
@@ -17,6 +19,21 @@ TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  
 settings.register_profile("search", **TIMELESS)
 settings.register_profile("ci", **TIMELESS, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out tests marked slow, and those in tests/slow.txt")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    unexplained = [item.nodeid for item in items for mark in item.iter_markers("slow") if not mark.args]
+    if unexplained:
+        raise pytest.UsageError(f"marked slow without a reason: {', '.join(unexplained)}")
+    if config.getoption("--fast"):
+        listed = slow_tests()
+        slow = [item for item in items if item.get_closest_marker("slow") or item.nodeid.partition("[")[0] in listed]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in set(slow)]
 
 
 @pytest.fixture(scope="session")

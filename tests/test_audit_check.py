@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import soundsmooth as ss
 import soundsmooth.audit
+from crowds import brightness_of_three
 from soundsmooth import noise
 from soundsmooth.audit import (
     Claim,
@@ -44,11 +45,7 @@ ROOM = Path(soundsmooth.audit.__file__).parent
 
 @cache
 def issued(bound: str, level: int = 250) -> str:
-    def brightness(batch: np.ndarray) -> np.ndarray:
-        mean = batch.reshape(len(batch), -1).mean(axis=1)
-        return np.stack([0.5 - mean, mean - 0.5, 0 * mean - 9], axis=1)
-
-    smooth = ss.Smoother(brightness, sigma="0.25")
+    smooth = ss.Smoother(brightness_of_three, sigma="0.25")
     return smooth.certify(np.full((2, 2), level, np.uint8), n=1000, bound=bound, seed="fixed").to_json()
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import soundsmooth as ss
+from crowds import brightness
 from soundsmooth import __version__, embedded
 from soundsmooth.certification.certify import verdict
 from soundsmooth.certification.promise import Promise
@@ -37,11 +38,6 @@ from soundsmooth.core.decimals import raised, truncated
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.runs.output import certificate_row
-
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5], axis=1)
 
 
 def certificate(level: int = 200, **options: object) -> ss.Certificate:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from crowds import brightness
 from issuing import issue
 from soundsmooth.certification.certify import Counts, verdict
 from soundsmooth.certification.promise import Inputs, secret
@@ -234,11 +235,6 @@ def test_only_nobody_abstains() -> None:
 def three_images() -> Inputs:
     images = tuple(np.full((2, 2), level, np.int16) for level in (60, 128, 200))
     return Inputs((3, 10, 17), images, (0, 0, 1))
-
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5], axis=1)
 
 
 def run(noise: str, batch: int = 100) -> list[ss.Certificate]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from crowds import brightness
 from soundsmooth.certification.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES, Grid
@@ -26,11 +27,6 @@ DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
 
 def some_promise(**changes: str) -> Promise:
     return Promise({name: changes.get(name, f"value of {name}") for name in FIELDS})
-
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5], axis=1)
 
 
 def hkdf_by_hand(ikm: bytes, salt: bytes, info: bytes) -> bytes:

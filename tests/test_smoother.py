@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from crowds import brightness
 from soundsmooth import embedded
 from soundsmooth.core import machine
 from soundsmooth.noise import keystream
 from soundsmooth.smoothing.recipe import SmootherRecipe
-
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5], axis=1)
-
 
 GREY = np.full((4, 4), 200, np.uint8)
 

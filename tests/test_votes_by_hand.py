@@ -6,7 +6,6 @@ once more. So a stream, a key, a copy or a batch that is not the promised one sh
 """
 
 import json
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,8 +15,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import soundsmooth as ss
+from command import run_command
 from crowds import brightness
-from soundsmooth.cli.main import main
 from soundsmooth.core.grid import nearest_float32
 from soundsmooth.noise import Gaussian, reference_noise
 
@@ -92,8 +91,5 @@ def test_a_kept_run(noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     options = ("--sigma", "0.5", "--k", "1", "--n0", N0, "--n", N, "--batch-size", BATCH, "--independence", "assumed")
     asked = ("crowds:make_brightness", "data.npz", *options, "--noise", noise, "--seed", SEED, "--nonce", NONCE)
     for words in (("certify", *asked, "--out", "run.db"), ("runs", "export", "run.db", "--to", "run.jsonl")):
-        monkeypatch.setattr(sys, "argv", ["soundsmooth", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 0
+        run_command(*words)
     check([json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()], noise)

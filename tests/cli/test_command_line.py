@@ -15,28 +15,11 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from command import PROCESS, error_of, heed_interrupts, run_command
 from soundsmooth import embedded
 from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler
 
 SMALL = ("--n", "300", "--limit", "3")
-
-
-def run(*arguments: object, code: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, encoding="utf-8", check=False)
-    assert done.returncode == code, done.stderr + done.stdout
-    return done
-
-
-def error_of(*arguments: object, folder: Path | None = None, quiet: bool = True) -> str:
-    """The one line that explains what is wrong; exit code 2 and nothing on standard output."""
-    done = run(*arguments, code=2, folder=folder)
-    assert done.stdout == "" or not quiet
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith("error: ")
-    assert "Traceback" not in done.stderr
-    return lines[0]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +35,7 @@ def model() -> Path:
 
 
 def test_the_demo_shows_rows_a_table_and_the_next_command() -> None:
-    out = run("certify", "--n", 200, "--limit", 2).stdout
+    out = run_command("certify", "--n", 200, "--limit", 2).stdout
     assert "idx" in out
     assert "certified accuracy" in out
     assert "average certified radius" in out
@@ -62,8 +45,8 @@ def test_the_demo_shows_rows_a_table_and_the_next_command() -> None:
 
 def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -> None:
     options = ("certify", model(), data, *SMALL, "--seed", "hello", "--nonce", "ab" * 32)
-    run(*options, "--out", tmp_path / "a.jsonl")
-    run(*options, "--out", tmp_path / "b.jsonl")
+    run_command(*options, "--out", tmp_path / "a.jsonl")
+    run_command(*options, "--out", tmp_path / "b.jsonl")
     first, second = ((tmp_path / name).read_text().splitlines() for name in ("a.jsonl", "b.jsonl"))
     records = [ss.Certificate.from_json(line) for line in first]
     assert [record.to_json() for record in records] == first
@@ -78,10 +61,10 @@ def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -
 def test_the_commitment_is_known_before_the_nonce(data: Path, tmp_path: Path) -> None:
     """Ledger, row 10: commit, then a nonce, then certify: the same C, and a key that needs both."""
     options = (model(), data, *SMALL, "--seed", "hello")
-    promised = run("commit", *options)
+    promised = run_command("commit", *options)
     commitment = hashlib.sha256(promised.stdout.encode()).hexdigest()
     assert promised.stderr == f"commitment {commitment}\n"
-    run("certify", *options, "--nonce", "cd" * 32, "--out", tmp_path / "a.jsonl")
+    run_command("certify", *options, "--nonce", "cd" * 32, "--out", tmp_path / "a.jsonl")
     record = ss.Certificate.from_json((tmp_path / "a.jsonl").read_text().splitlines()[0])
     assert record.commitment == commitment
     assert record.promise.text == promised.stdout
@@ -89,14 +72,14 @@ def test_the_commitment_is_known_before_the_nonce(data: Path, tmp_path: Path) ->
 
 def test_the_claim_is_stated_for_one_image_and_for_all() -> None:
     """Ledger, row 20."""
-    out = " ".join(run("certify", "--n", 100, "--limit", 3, "--alpha", "1/3000").stdout.split())
+    out = " ".join(run_command("certify", "--n", 100, "--limit", 3, "--alpha", "1/3000").stdout.split())
     assert "for one image with probability at most 0.000334, for any of these 3 with at most 0.001." in out
 
 
 def test_tsv_is_what_the_fields_tools_read_and_truncates(data: Path, tmp_path: Path) -> None:
     options = ("certify", model(), data, *SMALL, "--seed", "hello")
-    run(*options, "--out", tmp_path / "a.tsv")
-    run(*options, "--out", tmp_path / "a.jsonl")
+    run_command(*options, "--out", tmp_path / "a.tsv")
+    run_command(*options, "--out", tmp_path / "a.jsonl")
     header, *rows = (tmp_path / "a.tsv").read_text().splitlines()
     assert header.split("\t") == ["idx", "label", "predict", "radius", "correct", "time"]
     records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
@@ -108,12 +91,14 @@ def test_tsv_is_what_the_fields_tools_read_and_truncates(data: Path, tmp_path: P
 
 
 def test_skip_and_limit_keep_the_indices(data: Path, tmp_path: Path) -> None:
-    run("certify", model(), data, "--n", 100, "--skip", 4, "--limit", 2, "--out", tmp_path / "a.tsv")
+    run_command("certify", model(), data, "--n", 100, "--skip", 4, "--limit", 2, "--out", tmp_path / "a.tsv")
     assert [row.split("\t")[0] for row in (tmp_path / "a.tsv").read_text().splitlines()[1:]] == ["0", "4"]
 
 
 def test_aliases_people_are_used_to(data: Path, tmp_path: Path) -> None:
-    run("certify", model(), data, "--N", 150, "--N0", 50, "--batch", 30, "--max", 2, "--out", tmp_path / "a.jsonl")
+    run_command(
+        "certify", model(), data, "--N", 150, "--N0", 50, "--batch", 30, "--max", 2, "--out", tmp_path / "a.jsonl"
+    )
     records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     promise = records[0].promise.values
     assert (promise["n"], promise["n0"], promise["batch"], len(records)) == ("150", "50", "30", 2)
@@ -121,7 +106,7 @@ def test_aliases_people_are_used_to(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["shared", "batchwise"])
 def test_noise_modes(mode: str, data: Path, tmp_path: Path) -> None:
-    run("certify", model(), data, *SMALL, "--noise", mode, "--out", tmp_path / "a.jsonl")
+    run_command("certify", model(), data, *SMALL, "--noise", mode, "--out", tmp_path / "a.jsonl")
     records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert {record.promise.values["noise"] for record in records} == {mode}
 
@@ -131,7 +116,7 @@ def test_configuration_file_and_command_line(data: Path, tmp_path: Path) -> None
     config.write_text(
         f'model = "{model()}"\ndata = "{data}"\nsigma = "0.5"\nn = 120\nlimit = 2\nbatch-size = 40\nk = 3\n'
     )
-    run("certify", "--config", config, "--n", 80, "--out", tmp_path / "a.jsonl")
+    run_command("certify", "--config", config, "--n", 80, "--out", tmp_path / "a.jsonl")
     promise = ss.Certificate.from_json((tmp_path / "a.jsonl").read_text().splitlines()[0]).promise.values
     assert (promise["sigma"], promise["n"], promise["batch"], promise["margin"]) == ("1/2", "80", "40", "765")
 
@@ -141,8 +126,10 @@ def test_layout(tmp_path: Path) -> None:
         np.savez(tmp_path / "nhwc.npz", x=held["x"][:2].transpose(0, 2, 3, 1), y=held["y"][:2])
         np.savez(tmp_path / "nchw.npz", x=held["x"][:2], y=held["y"][:2])
     options = (*SMALL, "--seed", "s")
-    run("certify", model(), tmp_path / "nchw.npz", *options, "--out", tmp_path / "a.jsonl")
-    run("certify", model(), tmp_path / "nhwc.npz", *options, "--layout", "nhwc-to-nchw", "--out", tmp_path / "b.jsonl")
+    run_command("certify", model(), tmp_path / "nchw.npz", *options, "--out", tmp_path / "a.jsonl")
+    run_command(
+        "certify", model(), tmp_path / "nhwc.npz", *options, "--layout", "nhwc-to-nchw", "--out", tmp_path / "b.jsonl"
+    )
     pairs = zip(
         (tmp_path / "a.jsonl").read_text().splitlines(), (tmp_path / "b.jsonl").read_text().splitlines(), strict=True
     )
@@ -154,25 +141,25 @@ def test_layout(tmp_path: Path) -> None:
 def test_data_without_labels(tmp_path: Path) -> None:
     with np.load(embedded.IMAGES) as held:
         np.savez(tmp_path / "x.npz", x=held["x"][:2])
-    out = run("certify", model(), tmp_path / "x.npz", *SMALL, "--out", tmp_path / "a.tsv").stdout
+    out = run_command("certify", model(), tmp_path / "x.npz", *SMALL, "--out", tmp_path / "a.tsv").stdout
     assert "certified accuracy" not in out
     assert (tmp_path / "a.tsv").read_text().splitlines()[1].split("\t")[1] == "-1"
 
 
 def test_predict(data: Path, tmp_path: Path) -> None:
-    out = run("predict", model(), data, "--limit", 3, "--n", 200, "--out", tmp_path / "p.jsonl").stdout
+    out = run_command("predict", model(), data, "--limit", 3, "--n", 200, "--out", tmp_path / "p.jsonl").stdout
     assert "correct" in out
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == [0, 1, 2]
     assert len({line["key"] for line in lines}) == 3
-    run("predict", "--limit", 2, "--n", 100, "--out", tmp_path / "p.tsv")
+    run_command("predict", "--limit", 2, "--n", 100, "--out", tmp_path / "p.tsv")
     assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "idx\tlabel\tpredict\tcorrect\ttime"
 
 
 def test_noise_is_the_specified_one(tmp_path: Path) -> None:
     key = "".join(f"{i:02x}" for i in range(32))
     command = ["noise", "--key", key, "--sigma", "1/4", "--k", 6, "--shape", "8,3,4,4", "--stream", 7]
-    run(*command, "--purpose", "estimation", "--first", 5, "--out", tmp_path / "noise.npy")
+    run_command(*command, "--purpose", "estimation", "--first", 5, "--out", tmp_path / "noise.npy")
     written = np.load(tmp_path / "noise.npy")
     bits = Keystream(bytes(range(32)), Purpose.ESTIMATION, 7)
     assert written.dtype == np.int16
@@ -181,7 +168,7 @@ def test_noise_is_the_specified_one(tmp_path: Path) -> None:
 
 def test_factory_models_run(data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def make():\n    return lambda b: b.reshape(len(b), -1)[:, :2]\n")
-    run("certify", "mine:make", data, *SMALL, folder=tmp_path)
+    run_command("certify", "mine:make", data, *SMALL, folder=tmp_path)
 
 
 HEX = "00" * 32
@@ -332,8 +319,8 @@ def test_bad_configuration(content: str, text: str, tmp_path: Path) -> None:
 
 def test_a_promise_that_changed_since_the_commitment_is_not_run(data: Path, tmp_path: Path) -> None:
     options = (model(), data, *SMALL, "--seed", "hello")
-    commitment = run("commit", *options).stderr.split()[-1]
-    run("certify", *options, "--commitment", commitment.upper(), "--nonce", "ab" * 32)
+    commitment = run_command("commit", *options).stderr.split()[-1]
+    run_command("certify", *options, "--commitment", commitment.upper(), "--nonce", "ab" * 32)
     error = error_of("certify", *options, "--alpha", "0.01", "--commitment", commitment, "--out", tmp_path / "a.tsv")
     assert "not the one committed to" in error
     assert not (tmp_path / "a.tsv").exists()
@@ -344,24 +331,18 @@ def test_one_configuration_serves_commit_and_certify(data: Path, tmp_path: Path)
     config.write_text(
         f'model = "{model()}"\ndata = "{data}"\nn = 100\nlimit = 1\nseed = "s"\nout = "{tmp_path / "a.jsonl"}"\n'
     )
-    commitment = run("commit", "--config", config).stderr.split()[-1]
-    run("certify", "--config", config, "--commitment", commitment)
+    commitment = run_command("commit", "--config", config).stderr.split()[-1]
+    run_command("certify", "--config", config, "--commitment", commitment)
     assert (tmp_path / "a.jsonl").exists()
-
-
-def heed_interrupts() -> None:
-    """Where the tests themselves run in the background of a shell, SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
 def test_ctrl_c_says_what_is_finished(tmp_path: Path) -> None:
     """A run that would take very long on any machine is stopped after its first rows; they are in the file."""
     out = tmp_path / "a.tsv"
-    code = "from soundsmooth.cli.main import main; main()"
     asked = ["certify", str(model()), str(embedded.IMAGES), "--n", "3000", "--out", str(out)]
     with subprocess.Popen(
-        [sys.executable, "-c", code, *asked], stdout=subprocess.PIPE, encoding="utf-8", preexec_fn=heed_interrupts
+        [*PROCESS, *asked], stdout=subprocess.PIPE, encoding="utf-8", preexec_fn=heed_interrupts
     ) as running:
         for _ in range(1200):
             if out.exists() and len(out.read_text().splitlines()) > 2:
@@ -377,23 +358,14 @@ def test_ctrl_c_says_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_terminal_without_our_letters_is_no_reason_to_crash() -> None:
-    command = [
-        sys.executable,
-        "-c",
-        "from soundsmooth.cli.main import main; main()",
-        "certify",
-        "--n",
-        "100",
-        "--limit",
-        "1",
-    ]
+    command = [*PROCESS, "certify", "--n", "100", "--limit", "1"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_large_sigma_warns(data: Path) -> None:
-    done = run("certify", model(), data, "--n", 100, "--limit", 1, "--sigma", 5)
+    done = run_command("certify", model(), data, "--n", 100, "--limit", 1, "--sigma", 5)
     assert "warning: sigma = 5 is very large" in done.stderr
 
 
@@ -412,7 +384,7 @@ def make():
 def test_a_models_warning_is_neither_markup_nor_obeyed(data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(WARNS)
     for out in ((), ("--out", "run.db")):
-        said = run("certify", "mine:make", data, *SMALL, *out, folder=tmp_path)
+        said = run_command("certify", "mine:make", data, *SMALL, *out, folder=tmp_path)
         assert "warning: a batch of [8] rows [bold] by [/usr/lib/fast.so] :cat: \\x1b[2J and more\n" in said.stderr
         assert "warning: slow path [/opt/x]\n" in said.stderr
         assert "failed" not in said.stdout
@@ -421,13 +393,15 @@ def test_a_models_warning_is_neither_markup_nor_obeyed(data: Path, tmp_path: Pat
 def test_the_name_of_a_file_is_shown_as_it_is(data: Path, tmp_path: Path) -> None:
     for command in ("predict", "certify"):
         out = tmp_path / f"{command} [bold] :cat:.jsonl"
-        assert f"written to {out}\n" in run(command, model(), data, "--n", 20, "--limit", 1, "--out", out).stdout
+        assert (
+            f"written to {out}\n" in run_command(command, model(), data, "--n", 20, "--limit", 1, "--out", out).stdout
+        )
 
 
 def test_too_few_copies_are_said_beforehand(data: Path) -> None:
     """α = 0.001 needs 2⁻ⁿ < α."""
-    assert "n = 9 is too small" in run("certify", model(), data, "--n", 9, "--limit", 1).stdout
-    assert "too small" not in run("certify", model(), data, "--n", 10, "--limit", 1).stdout
+    assert "n = 9 is too small" in run_command("certify", model(), data, "--n", 9, "--limit", 1).stdout
+    assert "too small" not in run_command("certify", model(), data, "--n", 10, "--limit", 1).stdout
 
 
 def test_scores_that_are_not_numbers_are_said(data: Path, tmp_path: Path) -> None:
@@ -435,8 +409,10 @@ def test_scores_that_are_not_numbers_are_said(data: Path, tmp_path: Path) -> Non
         "import numpy as np\ndef make():\n    return lambda b: np.full((len(b), 3), np.nan)\n"
     )
     options = ("certify", "mine:make", data, "--n", 50, "--limit", 1)
-    assert "150 votes for nobody: the scores are NaN" in run(*options, folder=tmp_path).stdout
-    assert "150 votes for nobody: the scores are NaN" in run(*options, "--out", "run.db", folder=tmp_path).stdout
+    assert "150 votes for nobody: the scores are NaN" in run_command(*options, folder=tmp_path).stdout
+    assert (
+        "150 votes for nobody: the scores are NaN" in run_command(*options, "--out", "run.db", folder=tmp_path).stdout
+    )
 
 
 def test_labels_that_are_no_classes_are_said(data: Path, tmp_path: Path) -> None:
@@ -445,20 +421,20 @@ def test_labels_that_are_no_classes_are_said(data: Path, tmp_path: Path) -> None
     )
     with np.load(data) as held:
         np.savez(tmp_path / "two.npz", x=held["x"][:2], y=np.array([1, 2]))
-    rows = run("certify", "mine:make", tmp_path / "two.npz", "--n", 50, folder=tmp_path).stdout.splitlines()
+    rows = run_command("certify", "mine:make", tmp_path / "two.npz", "--n", 50, folder=tmp_path).stdout.splitlines()
     said = [row for row in rows if "the model's classes are 0 to 1: labels must be numbered like them" in row]
     assert [row.split()[:2] for row in said] == [["1", "2"]]
 
 
 @pytest.mark.parametrize("command", [(), ("runs",)])
 def test_without_a_command_there_is_help_and_no_error(command: tuple[str, ...]) -> None:
-    done = run(*command, code=2)
+    done = run_command(*command, code=2)
     assert "Usage:" in done.stdout
     assert done.stderr == ""
 
 
 def test_one_image_is_not_any_of_one(data: Path) -> None:
-    assert "with probability at most 0.001.\n" in run("certify", model(), data, "--n", 50, "--limit", 1).stdout
+    assert "with probability at most 0.001.\n" in run_command("certify", model(), data, "--n", 50, "--limit", 1).stdout
 
 
 def mixing_model(folder: Path) -> Path:
@@ -474,18 +450,18 @@ def mixing_model(folder: Path) -> Path:
 
 
 def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
-    assert "at every position of a batch of 100" in run("inspect", model()).stdout
-    assert "at every position of a batch of 7" in run("inspect", model(), "--batch-size", 7, "--trusted").stdout
-    found = json.loads(run("inspect", model(), "--json").stdout)
+    assert "at every position of a batch of 100" in run_command("inspect", model()).stdout
+    assert "at every position of a batch of 7" in run_command("inspect", model(), "--batch-size", 7, "--trusted").stdout
+    found = json.loads(run_command("inspect", model(), "--json").stdout)
     assert found["proved"] is True
     assert found["nodes"] == sum(found["operators"].values()) > 0
     mixing = mixing_model(tmp_path)
-    text = run("inspect", mixing, code=1).stdout
+    text = run_command("inspect", mixing, code=1).stdout
     assert "not proved" in text
     assert "Softmax 'mixed'" in text
     assert "measured" in text
-    assert json.loads(run("inspect", mixing, "--json", code=1).stdout)["proved"] is False
-    assert "proved" in run("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
+    assert json.loads(run_command("inspect", mixing, "--json", code=1).stdout)["proved"] is False
+    assert "proved" in run_command("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
 
 
 def killing_model(folder: Path) -> Path:
@@ -510,17 +486,20 @@ def killing_model(folder: Path) -> Path:
 
 def test_a_model_on_which_the_runtime_dies_is_one_line(data: Path, tmp_path: Path) -> None:
     killing = killing_model(tmp_path)
-    assert "the runtime died on the model" in run("inspect", killing, code=1).stdout
+    assert "the runtime died on the model" in run_command("inspect", killing, code=1).stdout
     out = tmp_path / "run.db"
     assert "the runtime died on the model" in error_of("certify", killing, data, *SMALL, "--out", out)
     assert not out.exists()
 
 
 def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_path: Path) -> None:
-    assert "Independence of rows and calls: proved" in run("certify", model(), data, *SMALL, "--require-proof").stdout
+    assert (
+        "Independence of rows and calls: proved"
+        in run_command("certify", model(), data, *SMALL, "--require-proof").stdout
+    )
     mixing = mixing_model(tmp_path)
     assert "the vote of a row depends on its batch" in error_of("certify", mixing, data, *SMALL)
-    told = run("certify", mixing, data, *SMALL, "--independence", "assumed").stdout
+    told = run_command("certify", mixing, data, *SMALL, "--independence", "assumed").stdout
     assert "Independence of rows and calls: assumed" in told
     assert "cannot be proved for this graph: Softmax" in error_of("certify", mixing, data, *SMALL, "--require-proof")
     (tmp_path / "c.toml").write_text("require-proof = true")
@@ -529,13 +508,13 @@ def test_certificates_say_proved_and_a_proof_can_be_required(data: Path, tmp_pat
 
 def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
     asked = ("certify", model(), data, *SMALL, "--independence", "measured", "--again", "5")
-    said = run(*asked).stdout
+    said = run_command(*asked).stdout
     assert "5 rows of each image are voted again" in said.splitlines()[1]
     assert "Independence of rows and calls: measured m=5" in said
     kept = tmp_path / "run.db"
     assert "leave out --no-votes" in error_of(*asked, "--out", kept, "--no-votes")
-    run(*asked, "--out", kept)
-    assert "Independence of rows and calls: measured m=5" in run("runs", "show", kept).stdout
-    audit = run("verify", kept, "--model", model(), "--data", data, "--replay", "all").stdout
+    run_command(*asked, "--out", kept)
+    assert "Independence of rows and calls: measured m=5" in run_command("runs", "show", kept).stdout
+    audit = run_command("verify", kept, "--model", model(), "--data", data, "--replay", "all").stdout
     assert "rows of drawn blocks are voted again, alone" in audit
     assert "goes with measured independence" in error_of("certify", model(), data, *SMALL, "--again", "5")

@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import soundsmooth as ss
-from cli.test_command_line import error_of, heed_interrupts, run
+from command import PROCESS, error_of, heed_interrupts, run_command
 from runs.damaged import Column, damage
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Promise, secret
@@ -30,7 +30,6 @@ from soundsmooth.runs.store import Store
 
 SMALL = ("--n", "300", "--limit", "3")
 MODEL = embedded.MODELS[Fraction(1, 4)]
-CODE = "from soundsmooth.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +49,19 @@ def words(text: str) -> str:
 
 def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> None:
     options = ("certify", MODEL, data, *SMALL, "--seed", "hello")
-    out = run(*options, "--out", tmp_path / "run.db").stdout
+    out = run_command(*options, "--out", tmp_path / "run.db").stdout
     assert "certified accuracy" in out
     assert "3 images: 3 certified" in out
-    again = run(*options, "--out", tmp_path / "run.db").stdout
+    again = run_command(*options, "--out", tmp_path / "run.db").stdout
     assert "continued: 3 of 3 images are finished" in again
 
-    run(*options, "--out", tmp_path / "plain.jsonl")
-    run("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl")
+    run_command(*options, "--out", tmp_path / "plain.jsonl")
+    run_command("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl")
     plain, stored = ((tmp_path / name).read_text().splitlines() for name in ("plain.jsonl", "run.jsonl"))
     pairs = [(ss.Certificate.from_json(a), ss.Certificate.from_json(b)) for a, b in zip(plain, stored, strict=True)]
     assert all((a.estimation, a.radius, a.commitment) == (b.estimation, b.radius, b.commitment) for a, b in pairs)
 
-    shown = words(run("runs", "show", tmp_path / "run.db").stdout)
+    shown = words(run_command("runs", "show", tmp_path / "run.db").stdout)
     for text in (
         "sigma: 1/4",
         f"Whether it is so: soundsmooth verify {tmp_path / 'run.db'}",
@@ -77,15 +76,15 @@ def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> No
 
 def test_a_seed_that_was_not_given_is_the_stored_one(data: Path, tmp_path: Path) -> None:
     options = ("certify", MODEL, data, *SMALL, "--out", tmp_path / "run.sqlite")
-    run(*options)
-    run(*options)
+    run_command(*options)
+    run_command(*options)
     error = error_of(*options, "--seed", "x")
     assert "the seed's SHA-256: " in error
 
 
 def test_changes_are_refused_with_the_difference(data: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "run.db")
-    run("certify", MODEL, data, *SMALL, *out)
+    run_command("certify", MODEL, data, *SMALL, *out)
     before = (tmp_path / "run.db").read_bytes()
     error = error_of("certify", MODEL, data, "--n", 400, "--alpha", "0.01", "--limit", 3, *out)
     assert "begun -> asked: n: 300 -> 400; alpha: 1/1000 -> 1/100" in error
@@ -100,14 +99,14 @@ def test_changes_are_refused_with_the_difference(data: Path, tmp_path: Path) -> 
 
 def test_the_committed_promise_is_kept_in_a_run_too(data: Path, tmp_path: Path) -> None:
     options = (MODEL, data, *SMALL, "--seed", "hello")
-    commitment = run("commit", *options).stderr.split()[-1]
+    commitment = run_command("commit", *options).stderr.split()[-1]
     nonce = ("--nonce", "ab" * 32, "--out", tmp_path / "run.db")
     assert "not the one committed to" in error_of("certify", *options, "--commitment", "00" * 32, *nonce)
     assert not (tmp_path / "run.db").exists()
-    run("certify", *options, "--commitment", commitment, *nonce)
+    run_command("certify", *options, "--commitment", commitment, *nonce)
     error = error_of("certify", *options, "--nonce", "cd" * 32, "--out", tmp_path / "run.db")
     assert "nonce: abababababab… -> cdcdcdcdcdcd…" in error
-    run("certify", MODEL, data, *SMALL, "--out", tmp_path / "run.db")  # neither was given: the stored ones
+    run_command("certify", MODEL, data, *SMALL, "--out", tmp_path / "run.db")  # neither was given: the stored ones
 
 
 @pytest.mark.parametrize(
@@ -146,11 +145,11 @@ def test_failed_images_are_said_and_the_exit_code_too(
     (tmp_path / "mine.py").write_text(FAULTY)
     options = ("certify", "mine:make", data, "--n", 200, "--out", "run.db", "--independence", "assumed")
     monkeypatch.setenv("FAIL", "1")
-    out = words(run(*options, folder=tmp_path, code=1).stdout)
+    out = words(run_command(*options, folder=tmp_path, code=1).stdout)
     assert "failed 0.0000 no RuntimeError: no memory" in out
     assert "A failed image is a wrong answer; the same command tries again, on the same noise" in out
     monkeypatch.delenv("FAIL")
-    assert "failed" not in run(*options, folder=tmp_path).stdout
+    assert "failed" not in run_command(*options, folder=tmp_path).stdout
     with Store.read(tmp_path / "run.db") as store:
         assert store.progress().finished == 10
 
@@ -169,7 +168,7 @@ def test_without_a_run_a_failing_model_is_one_line(tmp_path: Path, monkeypatch: 
 def test_a_finding_about_no_image_is_damage(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     options = ("certify", MODEL, data, *SMALL, "--out", path)
-    run(*options)
+    run_command(*options)
     with closing(sqlite3.connect(path)) as db:
         db.execute("INSERT INTO findings (at, place, text) VALUES ('now', 99, 'odd')")
         db.commit()
@@ -186,7 +185,7 @@ def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
     odd = replace(made, promise=Promise({**made.promise.values, "independence": "[/x]"}))
     with open_store(tmp_path / "run.db", odd) as store:
         assert len(list(certify_into(store, odd))) == 1
-    assert "Independence of rows and calls: [/x]." in run("runs", "show", tmp_path / "run.db").stdout
+    assert "Independence of rows and calls: [/x]." in run_command("runs", "show", tmp_path / "run.db").stdout
 
 
 STALLS = """
@@ -210,7 +209,7 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
     (tmp_path / "mine.py").write_text(STALLS)
     options = ["certify", "mine:make", str(data), "--n", "1000", "--batch-size", "100", "--independence", "assumed"]
     options += ["--seed", "s", "--out"]
-    command = [sys.executable, "-c", CODE, *options, "run.db"]
+    command = [*PROCESS, *options, "run.db"]
     path = tmp_path / "run.db"
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=tmp_path, preexec_fn=heed_interrupts
@@ -229,8 +228,8 @@ def test_an_interrupted_command_continues(how: signal.Signals, data: Path, tmp_p
         assert running.returncode == 130
         assert "stopped: 3 of 10 images are finished; the same command continues" in words(shown)
     (tmp_path / "go on").touch()
-    assert "continued: 3 of 10 images are finished" in run(*options, "run.db", folder=tmp_path).stdout
-    run(*options, "quiet.db", folder=tmp_path)
+    assert "continued: 3 of 10 images are finished" in run_command(*options, "run.db", folder=tmp_path).stdout
+    run_command(*options, "quiet.db", folder=tmp_path)
     assert counts(path) == counts(tmp_path / "quiet.db")
 
 
@@ -253,14 +252,14 @@ def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_
     import resource
 
     model = linear_model(tmp_path / "linear.onnx")
-    run("certify", model, data, "--n", "1000", "--seed", "s", "--out", tmp_path / "quiet.db")
+    run_command("certify", model, data, "--n", "1000", "--seed", "s", "--out", tmp_path / "quiet.db")
 
     def small_files() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     options = ["certify", str(model), str(data), "--n", "1000", "--seed", "s", "--out", str(tmp_path / "run.db")]
-    command = [sys.executable, "-c", CODE, *options]
+    command = [*PROCESS, *options]
     done = subprocess.run(
         command, capture_output=True, encoding="utf-8", preexec_fn=small_files, env=os.environ, check=False
     )
@@ -268,7 +267,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_continues(data: Path, tmp_
     assert len(done.stderr.strip().splitlines()) == 1
     assert "what was finished is kept, and the same command continues" in done.stderr
     assert finished(tmp_path / "run.db") < 10
-    run(*options)
+    run_command(*options)
     assert counts(tmp_path / "run.db") == counts(tmp_path / "quiet.db")
 
 
@@ -289,7 +288,7 @@ def linear_model(path: Path) -> Path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are found otherwise")
 def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", CODE, "certify", str(MODEL), str(data), "--n", "1000", "--out"]
+    command = [*PROCESS, "certify", str(MODEL), str(data), "--n", "1000", "--out"]
     both = [
         subprocess.Popen([*command, str(tmp_path / "run.db")], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(2)
@@ -306,7 +305,7 @@ def test_two_commands_on_one_new_file_share_a_seed_and_the_work(data: Path, tmp_
 @pytest.mark.parametrize(("table", "name"), [("blocks", "votes"), ("environments", "text")])
 def test_a_damaged_run_is_said_to_be_damaged(table: str, name: str, data: Path, tmp_path: Path) -> None:
     path, options = tmp_path / "run.db", ("certify", MODEL, data, *SMALL, "--seed", "hello")
-    run(*options, "--out", path)
+    run_command(*options, "--out", path)
     assert damage(path, Column(table, name, "TEXT", False), None)
     content, said = path.read_bytes(), f"'{path}' is damaged: {table}.{name} holds NULL where a text belongs"
     assert said in error_of(*options, "--out", path, quiet=False)

@@ -690,6 +690,7 @@ def test_stored_runs_name_the_stored_networks(path: Path) -> None:
     assert same_model.passed, same_model.text
 
 
+@pytest.mark.slow("reads every certificate of the stored runs")
 def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> None:
     held = FOLDER.parents[1] / "docs"
     for name in ("paper.md", "data/replay.json"):

@@ -23,6 +23,7 @@ def found() -> fuzz.Result:
     return fuzz.run(0, GRAPHS, seed=7)
 
 
+@pytest.mark.slow("proves and runs many random graphs")
 def test_nothing_false_is_proved(found: fuzz.Result) -> None:
     assert [(one.number, one.false_proof) for one in found.false_proofs] == []
     assert [(one.number, one.contradiction) for one in found.contradictions] == []

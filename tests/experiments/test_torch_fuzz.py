@@ -134,6 +134,7 @@ def test_the_second_judge_is_content_with_shapes_and_types_that_are_lent() -> No
     assert torch_subject.judge(graph, torch.ones(4, 4)).proved
 
 
+@pytest.mark.slow("exports and proves many random modules")
 def test_what_is_proved_holds_in_a_small_run() -> None:
     result = fuzz.run(17, 60, 7)
     assert result.proved > 150

@@ -5,26 +5,22 @@ When the program's modules move, this file follows them. The golden files never 
 
 import hashlib
 import importlib
-import io
 import json
 import re
-import signal
 import sqlite3
-import sys
-import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
-from unittest.mock import patch
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.main import get_command
 
 import soundsmooth as ss
-from soundsmooth.cli.main import app, main
+from command import Done, left_as_it_was, run_command
+from soundsmooth.cli.main import app
 
 DATA = Path(__file__).parent / "data"
 #: What a certificate records of the occasion, not of the promise or the votes.
@@ -50,55 +46,9 @@ def needs_golden_torch(model_name: str) -> None:
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
-class Done(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
 def command(*arguments: object, env: Mapping[str, str] | None = None) -> Done:
-    """Run `soundsmooth ARGUMENTS` in this process."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
-    argv = ["soundsmooth", *map(str, arguments)]
-    with (
-        _left_as_it_was(),
-        patch.object(sys, "argv", argv),
-        patch.dict("os.environ", {"COLUMNS": "200", **(env or {})}),
-    ):
-        try:
-            with redirect_stdout(out), redirect_stderr(err):
-                main()
-            code: object = 0
-        except SystemExit as ended:
-            code = ended.code
-    texts = [_text(stream) for stream in (out, err)]
-    assert isinstance(code, int | None), code
-    return Done(code or 0, *texts)
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    return stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _left_as_it_was() -> Iterator[None]:
-    """The command line owns its process. Here it is a guest."""
-    before, path, threads = signal.getsignal(signal.SIGTERM), list(sys.path), _torch_threads()
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        sys.path[:] = path
-        if threads is not None:
-            sys.modules["torch"].set_num_threads(threads)
-
-
-def _torch_threads() -> int | None:
-    return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    """Run `soundsmooth ARGUMENTS` in this process, on a wide screen; with any exit code."""
+    return run_command(*arguments, code=None, env={"COLUMNS": "200", **(env or {})})
 
 
 def filled(arguments: list[str], **places: Path) -> list[str]:
@@ -175,7 +125,7 @@ def certificates(case: Mapping[str, Any]) -> list[ss.Certificate]:
     """What a case's Smoother certifies: one image by `certify`, several by `certify_all`."""
     images, labels = pictures()
     chosen = case["images"]
-    with _left_as_it_was():
+    with left_as_it_was():
         smooth = smoother(model(case["model"]), **case["smoother"])
         if len(chosen) == 1:
             (only,) = chosen

@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
+from crowds import brightness
 from soundsmooth.models import model_of
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.first_digest import code_digest
-
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5], axis=1)
 
 
 def test_votes_come_from_the_scores() -> None:

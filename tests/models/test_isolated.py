@@ -20,6 +20,7 @@ import pytest
 from onnx import helper
 
 import soundsmooth as ss
+from command import run_command
 from models.test_onnx_file import linear_graph, saved, with_external_weights
 from scanner import Scanner, can_open, can_read_memory, target
 from soundsmooth import embedded
@@ -387,15 +388,9 @@ def _gone(pid: int) -> bool:
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    def soundsmooth(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-
     out = tmp_path / "run.jsonl"
-    done = soundsmooth("certify", "--untrusted", "--limit", "1", "--n", "200", "--out", str(out))
-    assert done.returncode == 0, done.stderr
+    run_command("certify", "--untrusted", "--limit", "1", "--n", "200", "--out", out)
     assert "isolated=yes" in json.loads(out.read_text().splitlines()[0])["promise"]["flags"]
-    assert "isolated=yes" in soundsmooth("commit", "--untrusted", "--limit", "1", "--seed", "s").stdout
-    refused = soundsmooth("predict", "package.module:factory", str(embedded.IMAGES), "--untrusted")
-    assert refused.returncode == 2
+    assert "isolated=yes" in run_command("commit", "--untrusted", "--limit", "1", "--seed", "s").stdout
+    refused = run_command("predict", "package.module:factory", embedded.IMAGES, "--untrusted", code=2)
     assert "must be an .onnx file" in refused.stderr

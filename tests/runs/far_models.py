@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5, np.full(len(mean), -0.1)], axis=1)
+from crowds import brightness_of_three
 
 
 def batch_mean(batch: np.ndarray) -> np.ndarray:
@@ -19,7 +16,7 @@ def batch_mean(batch: np.ndarray) -> np.ndarray:
 
 
 class Once:
-    """`brightness`, but the call of that number, counted over all processes together, does something else first."""
+    """Honest, but the call of that number, counted over all processes together, does something else first."""
 
     def __init__(self, folder: Path, call: int) -> None:
         self.folder, self.call = Path(folder), call
@@ -29,7 +26,7 @@ class Once:
             with open(self.folder / "misbehaved", "a") as done:
                 done.write(f"{type(self).__name__}\n")
             self.misbehave()
-        return brightness(batch)
+        return brightness_of_three(batch)
 
     def _count(self) -> int:
         with open(self.folder / "calls", "ab") as calls:
@@ -61,7 +58,7 @@ class Slow:
         with open(self.folder / "processes", "a") as processes:
             processes.write(f"{os.getpid()}\n")
         time.sleep(self.seconds)
-        return brightness(batch)
+        return brightness_of_three(batch)
 
 
 class Meeting(Slow):

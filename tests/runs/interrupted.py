@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
+from crowds import brightness_of_three
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.independence.measure import Again, RowsAlone, drawn_rows, rows_by_block
@@ -31,18 +32,13 @@ FORK = multiprocessing.get_context("fork")
 QUICK = Pace(look=0.01)
 
 
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5, np.full(len(mean), -0.1)], axis=1)
-
-
 def inputs(count: int = 8) -> Inputs:
     """Images from clear to doubtful; their numbers are not their places."""
     levels = tuple(np.full((2, 2), 40 + 25 * (i % 8), np.int16) for i in range(count))
     return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None if i == 2 else int(i % 8 > 3) for i in range(count)])
 
 
-def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness) -> RunPlan:
+def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness_of_three) -> RunPlan:
     """22 or more blocks for each image."""
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
     return plan_run(LocalPool(smoothing), inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
@@ -195,7 +191,7 @@ class Counting:
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         with self.log.open("ab", buffering=0) as file:
             file.write(b".")
-        return brightness(batch)
+        return brightness_of_three(batch)
 
 
 def _counted(path: Path, noise: str, log: Path) -> None:
@@ -229,7 +225,7 @@ def _log_rows(log: Path) -> None:
 
 def measured_run() -> RunPlan:
     """Three images, of which the last one is doubtful; 22 blocks for each, and rows in nearly all of them."""
-    smooth = ss.Smoother(brightness, "0.5", batch_size=10, threads=1, independence="measured", again=60)
+    smooth = ss.Smoother(brightness_of_three, "0.5", batch_size=10, threads=1, independence="measured", again=60)
     return plan_run(LocalPool(smooth.smoothing), inputs(3), settings(n0=20, n=200), secret("kill", "ab" * 32))
 
 

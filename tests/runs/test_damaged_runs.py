@@ -83,6 +83,7 @@ def test_the_whole_run_is_shown_exported_verified_and_continued(whole: Path, tmp
     assert len(rows(victim)["certificates"]) == 3
 
 
+@pytest.mark.slow("every kind of value, in every column, for every reader")
 def test_values_of_another_kind_in_every_column(whole: Path, tmp_path: Path) -> None:
     """Wherever it is and whatever it has become: it is said, or nobody reads it; and nothing is changed."""
     victim, content, tried = tmp_path / "run.db", whole.read_bytes(), 0
@@ -106,6 +107,7 @@ def check_said(victim: Path, column: Column, what: str) -> None:
     assert outcome("verify", victim, what) is not None or column.table in ("owners", "claims", "findings"), what
 
 
+@pytest.mark.slow("every odd value, in every column, for every reader")
 def test_odd_values_in_every_column(whole: Path, tmp_path: Path) -> None:
     """Of the right kind, but not what was stored: one line, or no harm; never a traceback, and never for ever."""
     victim, content = tmp_path / "run.db", whole.read_bytes()

@@ -50,6 +50,7 @@ def assert_undisturbed(path: Path, noise: str, tmp_path: Path) -> None:
     assert [elsewhere(certificate) for certificate in contents(path)[0]] == undisturbed(noise)
 
 
+@pytest.mark.slow("starts a process after each of sixty kills")
 def test_sixty_kills_change_nothing(noise: str, tmp_path: Path) -> None:
     """On a slow machine only the 30 kills at a statement leave new blocks, each of them none with probability 14/59.
 
@@ -76,6 +77,7 @@ def test_full_disks_and_io_errors_change_nothing(noise: str, tmp_path: Path) -> 
     assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
 
 
+@pytest.mark.slow("starts several processes")
 def test_processes_share_a_run_and_repeat_no_work(noise: str, tmp_path: Path) -> None:
     calls = disturb("together", tmp_path / "run.db", noise, 3)
     assert calls == [40 * (20 + 400) // 10]

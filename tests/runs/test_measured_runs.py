@@ -69,6 +69,7 @@ def test_certificates_are_those_of_the_same_run_without_a_store(tmp_path: Path, 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.slow("starts a process after each kill")
 def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
     """Killed after every tenth commit, and another run in the middle of what it writes about rows.
 
@@ -91,6 +92,7 @@ FAR = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
 @pytest.mark.parametrize(
     "pool", [FakePool(FAR), FakePool(FAR, deaths=0.05), ProcessPool(FAR, 2)], ids=["fake", "deadly", "processes"]
 )
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_other_processes_vote_on_rows_as_well(tmp_path: Path, pool: WorkerPool) -> None:
     issued = elsewhere(tmp_path / "far.db", plan_run(pool, inputs(3), small(), SECRET))
     assert sorted((plain(each) for each in issued), key=lambda each: each.index) == without_store(here())
@@ -123,6 +125,7 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
         plan_run(FakePool(FAR), inputs(3), small("batchwise"), SECRET)
 
 
+@pytest.mark.slow("starts processes that die")
 def test_a_process_that_dies_over_a_row_is_an_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fresh process dies over the hundredth row; a new one is asked the same, and the result is the same."""
     begin, count = RowVoter._begin, [0]

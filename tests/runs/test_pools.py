@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean, brightness
+from crowds import brightness_of_three
+from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
@@ -39,7 +40,7 @@ def inputs(count: int = COUNT) -> Inputs:
     return Inputs(tuple(range(5, 5 + 3 * count, 3)), levels, [None] * count)
 
 
-def recipe(model: object = brightness) -> SmootherRecipe:
+def recipe(model: object = brightness_of_three) -> SmootherRecipe:
     """Models that misbehave or wait are to do so in the run, and not while the rows are checked before it."""
     how = "assumed" if isinstance(model, Once | Slow) else "auto"
     return SmootherRecipe.of(model, "0.5", batch_size=10, threads=1, independence=how)
@@ -50,7 +51,7 @@ def small(noise: str = "fresh") -> Settings:
     return settings(n0=50, n=400, noise=noise)
 
 
-def here(model: object = brightness, noise: str = "fresh", count: int = COUNT) -> RunPlan:
+def here(model: object = brightness_of_three, noise: str = "fresh", count: int = COUNT) -> RunPlan:
     return plan_run(LocalPool(recipe(model).build()), inputs(count), small(noise), SECRET)
 
 
@@ -181,7 +182,7 @@ def test_workers_that_never_get_ready_are_not_started_forever(tmp_path: Path) ->
 
 
 def test_a_model_that_is_not_the_promised_one_is_refused(tmp_path: Path) -> None:
-    other = replace(planned(FakePool()), pool=FakePool(recipe(lambda batch: -brightness(batch))))
+    other = replace(planned(FakePool()), pool=FakePool(recipe(lambda batch: -brightness_of_three(batch))))
     with pytest.raises(ValueError, match=r"a worker's model is not the promised one: digest .*… -> "):
         elsewhere(tmp_path / "far.db", other)
 
@@ -245,6 +246,7 @@ def test_what_is_promised_as_checked_is_checked_there() -> None:
 @pytest.mark.parametrize(
     ("kind", "timeout", "message"), [(HangsOnce, 0.2, "no answer within 2 seconds"), (DiesOnce, 60.0, "died")]
 )
+@pytest.mark.slow("waits for a process that hangs")
 def test_a_model_that_hangs_or_dies_while_it_is_checked_is_one_line(
     kind: type[Once], timeout: float, message: str, tmp_path: Path
 ) -> None:
@@ -269,6 +271,7 @@ def test_the_seed_stays_at_home() -> None:
 
 
 @pytest.mark.parametrize(("kind", "timeout"), [(DiesOnce, None), (HangsOnce, 2.0)])
+@pytest.mark.slow("waits for a process that hangs, and starts another")
 def test_a_process_that_dies_or_hangs(tmp_path: Path, kind: type[Once], timeout: float | None) -> None:
     path, pool = tmp_path / "far.db", ProcessPool(recipe(kind(tmp_path, 60)), 2, timeout=timeout)
     issued = elsewhere(path, planned(pool))

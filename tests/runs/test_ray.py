@@ -37,6 +37,7 @@ def cluster() -> Iterator[Any]:
             cluster.shutdown()
 
 
+@pytest.mark.slow("starts a Ray cluster")
 def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
     with RayPool(recipe(DiesOnce(tmp_path, 60)), Need(cpus=1), address=cluster.address) as pool:
         assert pool.capacity() == 2
@@ -47,6 +48,7 @@ def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
     assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(DiesOnce(tmp_path, 60)))  # dies once
 
 
+@pytest.mark.slow("starts a Ray cluster and removes a node")
 def test_a_node_is_removed(tmp_path: Path, cluster: Any) -> None:
     (node,) = cluster.worker_nodes
     processes, removed = tmp_path / "processes", []

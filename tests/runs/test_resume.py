@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from crowds import brightness_of_three
 from issuing import issue
-from runs.interrupted import brightness, inputs, small_run, without_time
+from runs.interrupted import inputs, small_run, without_time
 from soundsmooth import embedded
 from soundsmooth.certification.certify import ModelChangedError
 from soundsmooth.certification.promise import Inputs, secret
@@ -57,7 +58,7 @@ def test_certificates_are_those_of_a_run_without_a_store(noise: str, tmp_path: P
 @pytest.mark.parametrize("bound", ["clopper-pearson", "hoeffding", "runner-up"])
 @pytest.mark.parametrize(("n0", "n", "batch"), [(20, 95, 10), (7, 30, 50), (100, 101, 1)])
 def test_blocks_that_do_not_divide_the_sample(bound: str, n0: int, n: int, batch: int, tmp_path: Path) -> None:
-    smoothing = ss.Smoother(brightness, "0.5", batch_size=batch, threads=1).smoothing
+    smoothing = ss.Smoother(brightness_of_three, "0.5", batch_size=batch, threads=1).smoothing
     run = plan_run(LocalPool(smoothing), inputs(3), settings(n0, n, bound=bound), secret("s"))
     assert finished(tmp_path / "run.db", run) == undisturbed(run)
 
@@ -87,7 +88,7 @@ def test_the_bitmap_of_hits_is_what_was_voted(tmp_path: Path) -> None:
                 assert hits[-1].sum() == stored.counts.classes[guess]
             x = run.inputs.levels[place]
             values = run.job.noise(worker)(run.inputs.indices[place]).noisy(Purpose.ESTIMATION, x, 0, 400).values
-            assert np.array_equal(np.concatenate(hits), brightness(values).argmax(axis=1) == guess)
+            assert np.array_equal(np.concatenate(hits), brightness_of_three(values).argmax(axis=1) == guess)
             assert np.concatenate(hits).sum() == certificate.estimation.classes[guess]
 
 
@@ -111,7 +112,7 @@ class Faulty:
             self.times -= 1
             raise RuntimeError("out of memory\nin three lines\nof text")
         self.batches.append(batch.copy())
-        return brightness(batch)
+        return brightness_of_three(batch)
 
 
 def faulty_run(below: float, times: int = 10**9) -> tuple[Faulty, RunPlan]:
@@ -255,7 +256,7 @@ class Broken:
     def __init__(self, fails: Callable[[np.ndarray], bool]) -> None:
         from soundsmooth.models.callables import CallableModel
 
-        self._model, self._fails = CallableModel(brightness, "assumed"), fails
+        self._model, self._fails = CallableModel(brightness_of_three, "assumed"), fails
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._model, name)
@@ -326,7 +327,7 @@ def test_a_model_that_reads_other_weights_today_is_refused(
     weights, path = tmp_path / "weights.npy", tmp_path / "run.db"
 
     def model(batch: np.ndarray) -> np.ndarray:
-        return brightness(batch) * np.load(weights)
+        return brightness_of_three(batch) * np.load(weights)
 
     def run() -> RunPlan:
         smoothing = ss.Smoother(model, "0.5", batch_size=10, threads=1, independence=independence).smoothing
@@ -361,7 +362,7 @@ def test_the_model_is_compared_on_several_images_that_are_begun(tmp_path: Path) 
     weights, path = tmp_path / "weights.npy", tmp_path / "run.db"
 
     def model(batch: np.ndarray) -> np.ndarray:
-        scores = brightness(batch)
+        scores = brightness_of_three(batch)
         return np.where(scores[:, :1] > -0.2, scores * np.load(weights), scores)  # bright rows vote as before
 
     def run() -> RunPlan:

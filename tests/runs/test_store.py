@@ -15,7 +15,8 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from runs.interrupted import brightness, contents, finish, inputs, small_run
+from crowds import brightness_of_three
+from runs.interrupted import contents, finish, inputs, small_run
 from soundsmooth.certification.certify import Counts
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
@@ -190,7 +191,8 @@ def test_the_wait_for_a_locked_file_ends(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:
-    run = plan_run(LocalPool(ss.Smoother(brightness, "0.5").smoothing),
+    run = plan_run(
+        LocalPool(ss.Smoother(brightness_of_three, "0.5").smoothing),
         Inputs((1 << 63,), (np.zeros((2, 2), np.int16),), (0,)),
         settings(n=100),
         secret("s"),
@@ -205,7 +207,9 @@ def test_large_numbers_of_images_are_refused(tmp_path: Path) -> None:
 def other_run(**changed: object) -> RunPlan:
     chosen = {"n0": 20, "n": 400} | {name: changed.pop(name) for name in ("n0", "n", "alpha") if name in changed}
     hidden = changed.pop("hidden", secret("kill", "ab" * 32))
-    smoothing = ss.Smoother(changed.pop("scores", brightness), changed.pop("sigma", "0.5"), batch_size=10, threads=1)
+    smoothing = ss.Smoother(
+        changed.pop("scores", brightness_of_three), changed.pop("sigma", "0.5"), batch_size=10, threads=1
+    )
     return plan_run(LocalPool(smoothing.smoothing), changed.pop("inputs", inputs(4)), settings(**chosen), hidden)
 
 

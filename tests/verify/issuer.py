@@ -12,6 +12,7 @@ import numpy as np
 
 import crowds
 import soundsmooth as ss
+from crowds import brightness_of_three
 from soundsmooth.certification.certify import Counts, verdict
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
@@ -32,11 +33,6 @@ NONCE = "ab" * 32
 CLASSES = 3
 
 
-def brightness(batch: np.ndarray) -> np.ndarray:
-    mean = batch.reshape(len(batch), -1).mean(axis=1)
-    return np.stack([0.5 - mean, mean - 0.5, np.full(len(mean), -0.1)], axis=1)
-
-
 def data(count: int) -> Inputs:
     """Images from clear to doubtful, in the order of a data set."""
     levels = tuple(np.full((2, 2), 40 + 25 * (i % 8), np.int16) for i in range(count))
@@ -48,7 +44,7 @@ def small_run(
     noise: str = "fresh",
     bound: str = "clopper-pearson",
     n: int = 400,
-    scores: object = brightness,
+    scores: object = brightness_of_three,
 ) -> RunPlan:
     """20 blocks of estimation and one or two of selection for each image."""
     whole = data(max(numbers) + 1)
@@ -104,7 +100,7 @@ def packed(path: Path) -> Path:
     return path
 
 
-def given(replay: str | None = None, scores: object = brightness, images: int = 8, **more: object) -> Given:
+def given(replay: str | None = None, scores: object = brightness_of_three, images: int = 8, **more: object) -> Given:
     """What the auditor has: the same model and data."""
 
     def model(promise: Promise) -> Smoothing:

@@ -14,12 +14,13 @@ from typing import Any
 from rich.console import Console
 
 import crowds
+from crowds import brightness_of_three
 from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Conclusion, Given, Noted, Verification, audit_file
 from verify.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
-from verify.issuer import NONCE, brightness, given, issue, measured_run, motley, packed, small_run
+from verify.issuer import NONCE, given, issue, measured_run, motley, packed, small_run
 
 ALONE, NOTED, REPLAYED = "the file alone", "commitment, nonce", "model, data, replay"
 SAME, WEAKER, OPEN = "same conclusion", "claims no more", "said to be unchecked"
@@ -67,7 +68,7 @@ class Honest:
 
     name: str
     path: Path
-    scores: object = brightness
+    scores: object = brightness_of_three
     images: int = 8
 
     @property
@@ -96,7 +97,7 @@ def honest_files(folder: Path, names: Collection[str] = RUNS.keys()) -> list[Hon
     for name in names:
         path = folder / f"{name}.db"
         RUNS[name](path)
-        run = Honest(name, packed(path), crowds.brightness if "measured" in name else brightness)
+        run = Honest(name, packed(path), crowds.brightness if "measured" in name else brightness_of_three)
         found += [run] if name == "sums" else [run, _records(run, folder)]
     return found
 
@@ -366,7 +367,7 @@ def judged(
                 made += 1
                 continue
             made += 1
-            if outcome == NOTED and not each.records and each.scores is brightness:
+            if outcome == NOTED and not each.records and each.scores is brightness_of_three:
                 table.unnoted[judge.found_without_notes()] += 1
             table.outcomes[forgery.group][outcome] += 1
             table.levels[forgery.level] += 1

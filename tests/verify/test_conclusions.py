@@ -17,6 +17,7 @@ import pytest
 import typer
 
 import soundsmooth as ss
+from crowds import brightness_of_three
 from soundsmooth.audit import Confirmed
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise
@@ -29,7 +30,7 @@ from soundsmooth.verification.audits import _add_replay
 from soundsmooth.verification.images import Claimed
 from soundsmooth.verification.promised import check_promise
 from verify.forgeries import opened, reissue
-from verify.issuer import brightness, data, forge, given, issue, small_run
+from verify.issuer import data, forge, given, issue, small_run
 
 QUARTER = range(5)
 REFUTED, DIFFERS = Conclusion.REFUTED.code, Conclusion.UNCONFIRMED.code
@@ -182,7 +183,11 @@ class Machine:
     """A model whose digest does not tell which machine it runs on: there, near-ties break differently."""
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        return brightness(batch + np.float32(0.005)) if os.environ.get("OTHER_MACHINE") else brightness(batch)
+        return (
+            brightness_of_three(batch + np.float32(0.005))
+            if os.environ.get("OTHER_MACHINE")
+            else brightness_of_three(batch)
+        )
 
 
 @pytest.mark.parametrize("replay", ["all", "90%"])
@@ -284,7 +289,7 @@ def test_images_that_the_run_leaves_out_are_named(whole: bytes, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def record() -> dict[str, Any]:
-    found = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200)
+    found = ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200)
     return json.loads(found.to_json())  # type: ignore[no-any-return]
 
 

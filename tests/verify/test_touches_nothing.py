@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from crowds import brightness_of_three
 from soundsmooth import embedded
 from soundsmooth.cli.choices import read_config
 from soundsmooth.cli.runs import export_run, show_run
@@ -32,7 +33,7 @@ from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import audit_file
-from verify.issuer import brightness, issue, small_run
+from verify.issuer import issue, small_run
 from verify.journals import beside, hot_journal
 
 NOBODY = 65534
@@ -490,7 +491,7 @@ def data_file(path: Path) -> None:
 
 
 def record_file(path: Path) -> None:
-    path.write_text(ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
+    path.write_text(ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
 
 
 def model_file(path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
@@ -15,6 +13,8 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from command import run_command
+from crowds import brightness_of_three
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
@@ -31,7 +31,7 @@ from soundsmooth.verification import Given, Noted, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
-from verify.issuer import NONCE, brightness, data, given, issue, small_run
+from verify.issuer import NONCE, data, given, issue, small_run
 
 
 @pytest.fixture(scope="module")
@@ -146,9 +146,9 @@ def test_an_unusable_promise_is_not_refuted_but_could_not_be_checked(tmp_path: P
     odd = replace(made, promise=Promise({**made.promise.values, "flags": flags}))
     path = issue(tmp_path / "run.db", odd)
     asked = ("verify", path, "--model", model, "--data", images, "--replay", "all")
-    said = command(*asked, code=2).stderr
+    said = run_command(*asked, code=2).stderr
     assert said.startswith("error: the promised threads=100000 cannot be used (threads must be between 1 and 1024")
-    assert "threads 100000 -> 1" in command(*asked, "--threads", 1).stdout
+    assert "threads 100000 -> 1" in run_command(*asked, "--threads", 1).stdout
 
 
 def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
     usual = next(check for check in audit_file(run).checks if check.name == "unit")
     assert usual.passed
     assert "values in [0, 1]: 256 levels, 1/255 apart" in usual.text
-    smoothing = ss.Smoother(brightness, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
+    smoothing = ss.Smoother(brightness_of_three, "0.5", grid=Grid(256, 1), threads=1, independence="assumed").smoothing
     made = plan_run(LocalPool(smoothing), data(2), settings(n0=20, n=400), secret("issuer 1", NONCE))
     with Store.begin(tmp_path / "run.db", terms_of(made), made.inputs) as store:
         certificates = list(certify_into(store, made))
@@ -167,7 +167,7 @@ def test_the_unit_of_radii_is_said(run: Path, tmp_path: Path) -> None:
     record = tmp_path / "one.json"
     record.write_text(certificates[0].to_json())  # type: ignore[union-attr]
     assert any("values in [0, 255]" in text for text in audit_file(record).not_shown)
-    assert "divide radii by 255" in " ".join(command("verify", record).stdout.split())
+    assert "divide radii by 255" in " ".join(run_command("verify", record).stdout.split())
 
 
 def test_a_promise_with_an_unreadable_grid_is_refuted() -> None:
@@ -186,7 +186,7 @@ NONSENSE = [
 @pytest.mark.parametrize(("name", "value"), NONSENSE)
 def test_under_a_promise_that_is_none_nothing_is_claimed(name: str, value: str, tmp_path: Path) -> None:
     """Also if commitment and checksum are made to fit."""
-    record = json.loads(ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
+    record = json.loads(ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
     record["promise"][name] = value
     record["commitment"] = Promise(record["promise"]).commitment
     record["checksum"] = checksum(record)
@@ -233,7 +233,7 @@ def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: b
 
 
 def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
-    smoother = ss.Smoother(brightness, "0.5")
+    smoother = ss.Smoother(brightness_of_three, "0.5")
     path = tmp_path / "one.json"
     path.write_text(smoother.certify(np.full((2, 2), 40, np.uint8), n=200).to_json())
     found = audit_file(path)
@@ -308,7 +308,7 @@ def test_files_of_records(run: Path, tmp_path: Path) -> None:
     some = of(lines[0], lines[1][:-9], lines[2], lines[0])
     assert some.checks[0].text.startswith("2 of 4 certificates follow")
     assert any(note.startswith("5 of 7 promised images have no certificate (refused, or not") for note in some.notes)
-    other = ss.Smoother(brightness, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
+    other = ss.Smoother(brightness_of_three, "0.5").certify(np.full((2, 2), 40, np.uint8), n=100).to_json()
     assert "line 2: this certificate is of another run than the first one" in of(lines[0], other).findings.texts
     assert "line 2: this is not JSON" in of(lines[0], lines[1][:-9]).findings.texts[0]
     twice = lines[1].replace('"label": ', '"label": 2, "label": ', 1)
@@ -354,13 +354,6 @@ def test_the_set_statement_of_a_large_store() -> None:
 # --- the command ---------------------------------------------------------------------------------------------
 
 
-def command(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == code, done.stderr + done.stdout
-    return done
-
-
 def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
     """The agency's commands, as docs/audit.md has them."""
     model, images = embedded.MODELS[Fraction(1, 4)], tmp_path / "data.npz"
@@ -368,30 +361,30 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
         np.savez(images, x=held["x"][:9], y=held["y"][:9])
     options = (model, images, "--n", 300, "--skip", 4, "--seed", "hello")
     promise, run = tmp_path / "promise.txt", tmp_path / "run.db"
-    said = command("commit", *options, "--out", promise)
+    said = run_command("commit", *options, "--out", promise)
     commitment = said.stderr.split()[-1]
     assert said.stdout == ""
-    assert command("commit", *options).stdout == promise.read_text()
-    command("certify", *options, "--nonce", NONCE, "--commitment", commitment, "--out", run)
+    assert run_command("commit", *options).stdout == promise.read_text()
+    run_command("certify", *options, "--nonce", NONCE, "--commitment", commitment, "--out", run)
     noted = ("--commitment", commitment, "--nonce", NONCE, "--promise", promise)
-    seen = command("verify", run, *noted).stdout
+    seen = run_command("verify", run, *noted).stdout
     content = seen.split()[2]
     assert seen.startswith("content hash ")
     assert "not checked replay" in seen
     assert "The independence of rows is the issuer's word (proved)" in " ".join(seen.split())
     noted = (*noted, "--hash", content, "--model", model, "--data", images)
-    part = command("verify", run, *noted, "--replay", "20%").stdout
+    part = run_command("verify", run, *noted, "--replay", "20%").stdout
     assert "(i) radius from the replayed blocks alone" in part
     assert "Only --replay all verifies fully" in " ".join(part.split())
     assert "independent by an argument about the graph" in " ".join(part.split())
-    full = command("verify", run, *noted, "--replay", "all", "--json")
+    full = run_command("verify", run, *noted, "--replay", "all", "--json")
     assert full.stderr == f"content hash {content}\n"
     report = json.loads(full.stdout)
     assert report["full"]
     assert not report["refuted"]
     assert report["independence by"] == ["argument", "witness"]
     assert [each["index"] for each in report["replay"]["certificates"]] == [0, 4, 8]
-    wrong = command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
+    wrong = run_command("verify", run, "--model", embedded.MODELS[Fraction(1, 2)], code=1).stdout
     assert "this is not the promised model" in wrong
     assert "REJECTED" in wrong
 
@@ -400,8 +393,8 @@ def test_the_protocol_from_commit_to_verify(tmp_path: Path) -> None:
 def test_another_process_is_no_other_machine(issuer: list[str], auditor: list[str], tmp_path: Path) -> None:
     """A graph votes the same in a process without the key: who promised to run it there has no excuse for others."""
     run = tmp_path / "run.db"
-    command("certify", "--limit", 1, "--n", 200, "--out", run, *issuer)
-    report = json.loads(command("verify", run, "--replay", "all", "--json", *auditor).stdout)
+    run_command("certify", "--limit", 1, "--n", 200, "--out", run, *issuer)
+    report = json.loads(run_command("verify", run, "--replay", "all", "--json", *auditor).stdout)
     assert report["replay"]["same kind of machine"]
     assert report["full"]
     assert not report["refuted"]
@@ -416,37 +409,37 @@ def test_a_file_does_not_write_its_own_verdict_on_the_screen(run: Path, tmp_path
         db.execute(
             "UPDATE run SET value = char(27) || '[2JFULL VERIFICATION' || char(10, 27) WHERE name = 'commitment'"
         )
-    said = command("verify", forged, code=1).stdout
+    said = run_command("verify", forged, code=1).stdout
     assert "\x1b" not in said
     assert "not the stated \\x1b[2JFULL VERIFICATION\\n\\x1b" in said
 
 
 def test_the_commands_exit_codes(run: Path, tmp_path: Path) -> None:
     (tmp_path / "short.db").write_bytes(run.read_bytes()[:5000])
-    cut = command("verify", tmp_path / "short.db", code=2)
+    cut = run_command("verify", tmp_path / "short.db", code=2)
     assert cut.stderr.startswith("error: ")
     assert "cut short" in cut.stderr
     assert len(cut.stderr.splitlines()) == 1
-    assert "64 hexadecimal digits" in command("verify", run, "--nonce", "abc", code=2).stderr
-    assert "beta" in command("verify", run, "--beta", "2", code=2).stderr
-    assert "not as the noted" in command("verify", run, "--commitment", "00" * 32, code=1).stdout
+    assert "64 hexadecimal digits" in run_command("verify", run, "--nonce", "abc", code=2).stderr
+    assert "beta" in run_command("verify", run, "--beta", "2", code=2).stderr
+    assert "not as the noted" in run_command("verify", run, "--commitment", "00" * 32, code=1).stdout
 
 
 def test_an_option_that_was_forgotten_refutes_nothing(run: Path) -> None:
     """Who names neither model nor data means the embedded ones: for the run of another model that is a mistake."""
-    forgotten = command("verify", run, "--replay", "1", code=2)
+    forgotten = run_command("verify", run, "--replay", "1", code=2)
     assert "a replay needs the model and the data: --model M --data D" in forgotten.stderr
     assert "REJECTED" not in forgotten.stdout
 
 
 def test_json_is_one_line(run: Path) -> None:
-    said = command("verify", run, "--json").stdout
+    said = run_command("verify", run, "--json").stdout
     assert said.startswith("{")
     assert len(said.splitlines()) == 1
 
 
 def test_a_promise_that_is_not_there(run: Path, tmp_path: Path) -> None:
-    assert "there is no promise" in command("verify", run, "--promise", tmp_path / "no.txt", code=2).stderr
+    assert "there is no promise" in run_command("verify", run, "--promise", tmp_path / "no.txt", code=2).stderr
     (tmp_path / "picture").write_bytes(bytes(range(256)))
-    assert "holds no promise" in command("verify", run, "--promise", tmp_path / "picture", code=2).stderr
-    assert "is a folder" in command("verify", run, "--promise", tmp_path, code=2).stderr
+    assert "holds no promise" in run_command("verify", run, "--promise", tmp_path / "picture", code=2).stderr
+    assert "is a folder" in run_command("verify", run, "--promise", tmp_path, code=2).stderr

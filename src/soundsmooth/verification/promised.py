@@ -135,9 +135,7 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
     if (again := promise.independence.rows) is not None:
         filled |= {"independence": "measured", "again": again}
     chosen = {**filled, **options}
-    return Smoother(
-        model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen
-    ).smoothing
+    return Smoother(model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen).smoothing
 
 
 def model_checks(identity: Identity, promise: Promise) -> list[Check]:

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PAGE = Path(__file__).parents[3] / "docs" / "floats.md"
 
 
@@ -14,6 +16,7 @@ def blocks() -> list[tuple[int, str]]:
     return [(text[: block.start()].count("\n") + 2, block[1]) for block in found]
 
 
+@pytest.mark.slow("runs every program of the page")
 def test_every_block_runs() -> None:
     """What is random on the page samples identities that are theorems: a correct page cannot fail by chance."""
     names: dict[str, Any] = {}

@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from command import run_command
 from soundsmooth.lab.gallery.certifiers import (
     Answer,
     FloatSum,
@@ -111,15 +110,8 @@ def test_bad_is_what_a_sound_certifier_never_gets() -> None:
     }
 
 
-def soundsmooth(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from soundsmooth.cli.main import main; main()", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == code, done.stderr
-    return done
-
-
 def test_json_lines() -> None:
-    lines = soundsmooth("break", "listing1", "--against", "ours", "--n", "2000", "--json").stdout.splitlines()
+    lines = run_command("break", "listing1", "--against", "ours", "--n", "2000", "--json").stdout.splitlines()
     assert len(lines) == 2
     for line in map(json.loads, lines):
         assert set(line) == {"entry", "certifier", "verdict", "radius", "distance", "counts", "note"}
@@ -129,20 +121,20 @@ def test_json_lines() -> None:
 
 def test_table_list_and_unknown_names() -> None:
     """At n = 20 000 class 0 is selected and established at 0, where it has 0.5438, but for 1e-18 (a = 210 alone)."""
-    assert "FALSE (point)" in soundsmooth("break", "listing1", "--against", "standard-float32", "--n", "20000").stdout
-    listed = soundsmooth("break", "--list").stdout
+    assert "FALSE (point)" in run_command("break", "listing1", "--against", "standard-float32", "--n", "20000").stdout
+    listed = run_command("break", "--list").stdout
     assert "lucky-attack" in listed
     assert "[(x ⊖ a) ⊕ a = x]" in listed  # not taken for markup
     assert "[a ⊕ fl32(v ⊖ a) = v]" in listed
     assert "standard-torch" in listed
-    assert "there is no entry 'nothing'" in soundsmooth("break", "nothing", code=2).stderr
-    assert "there is no certifier 'nobody'" in soundsmooth("break", "--against", "nobody", code=2).stderr
-    assert "n must be an integer" in soundsmooth("break", "--n", "0", code=2).stderr
+    assert "there is no entry 'nothing'" in run_command("break", "nothing", code=2).stderr
+    assert "there is no certifier 'nobody'" in run_command("break", "--against", "nobody", code=2).stderr
+    assert "n must be an integer" in run_command("break", "--n", "0", code=2).stderr
 
 
 def test_several_entries_are_summed_up() -> None:
     """`round-up` alone finds the fault of scipy's numbers, which does not depend on n; nothing is found in ours."""
-    said = soundsmooth("break", "sampler", "round-up", "--against", "ours", "--against", "standard-scipy", "--n", "100")
+    said = run_command("break", "sampler", "round-up", "--against", "ours", "--against", "standard-scipy", "--n", "100")
     rows = [" ".join(line.replace("│", " ").split()) for line in said.stdout.splitlines()]
     assert "standard-scipy 1 of 1 round-up" in rows
     assert "ours 0 of 2" in rows
@@ -150,10 +142,11 @@ def test_several_entries_are_summed_up() -> None:
 
 
 def test_extra_certifiers_can_be_chosen_by_name() -> None:
-    lines = soundsmooth("break", "sampler", "--against", "standard-mixed", "--n", "2000", "--json").stdout.splitlines()
+    lines = run_command("break", "sampler", "--against", "standard-mixed", "--n", "2000", "--json").stdout.splitlines()
     assert {json.loads(line)["certifier"] for line in lines} == {"standard-mixed"}
 
 
+@pytest.mark.slow("computes every number of the paper")
 def test_the_papers_numbers_are_all_judged() -> None:
     """The share at 0 is within 0.015 of 0.46 in all three precisions (0.4564 at the least): 7 σ at 100 000 draws."""
     numbers = list(paper_numbers(100_000))

@@ -65,6 +65,7 @@ def test_the_simulation_has_that_chance() -> None:
     assert abs(found - chance(1000, 1)) < 0.005
 
 
+@pytest.mark.slow("4000 certificates for each certifier")
 def test_the_verdicts() -> None:
     """At n = 10 000 more than 0.018 of 4000 runs are false, and 18 are enough for FALSE: missed with less than 1e-10,
     as computed here. Ours is false with at most α by construction: FALSE has probability < 1e-6 by its definition.

@@ -21,6 +21,7 @@ HARMLESS = {"lucky-attack"} | (set() if hasattr(os, "fork") else {"common-coin",
 
 
 @pytest.mark.parametrize("name", all_entries())
+@pytest.mark.slow("tries every certifier on the entry")
 def test_somebody_is_wrong_and_it_is_not_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposition_4_1, "MOST", 4)  # eight images remembered and tried
     entry = all_entries()[name]
