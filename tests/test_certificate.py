@@ -266,7 +266,7 @@ def test_software_and_machine_are_recorded_beside_the_promise() -> None:
 def test_another_source_of_this_package_is_recorded_as_another(tmp_path: Path) -> None:
     """Where it is imported from does not count, nor what Python has compiled; what it says does."""
     copy = tmp_path / "soundsmooth"
-    shutil.copytree(Path(machine.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(machine.__file__).parents[1], copy, ignore=shutil.ignore_patterns("__pycache__"))
 
     def recorded() -> str:
         code = "from soundsmooth.models.environment import environment; print(environment()['soundsmooth'])"

@@ -182,10 +182,10 @@ def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
     made = plan_run(
         LocalPool(ss.Smoother(MODEL, "0.25").smoothing), read_npz(data, Grid(), limit=1), settings(n=100), secret("s")
     )
-    odd = replace(made, promise=Promise({**made.promise.values, "independence": "[/x]"}))
+    odd = replace(made, promise=Promise({**made.promise.values, "device": "[/x]"}))
     with open_store(tmp_path / "run.db", odd) as store:
         assert len(list(certify_into(store, odd))) == 1
-    assert "Independence of rows and calls: [/x]." in run_command("runs", "show", tmp_path / "run.db").stdout
+    assert "device:        [/x]\n" in run_command("runs", "show", tmp_path / "run.db").stdout
 
 
 STALLS = """

@@ -96,7 +96,7 @@ class OnDevice:
     """A model whose votes are torch tensors, as on a GPU: the class is the level of the first pixel."""
 
     batch = None
-    place = None
+    placement = None
 
     def flags(self) -> dict[str, str]:
         return {}
