@@ -4,7 +4,7 @@ from .audits import Conclusion, Given, Verification, audit_file
 from .content import content_hash
 from .findings import Check, Findings
 from .key import Noted
-from .replay import Replay, Statement
+from .statements import Replay, Statement
 
 __all__ = [
     "Check",

@@ -32,8 +32,9 @@ from .promised import (
     unit_check,
 )
 from .records import read_records
-from .replay import Progress, Replay, replay
+from .replay import Progress, replay
 from .revote import Revoter
+from .statements import Replay
 from .tally import Tally
 
 Say = Callable[[str], None]
