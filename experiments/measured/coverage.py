@@ -21,7 +21,7 @@ import numpy as np
 import soundsmooth as ss
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
-from soundsmooth.core.independence import measured
+from soundsmooth.independence import measure as measured
 from soundsmooth.models.recipe import ModelRecipe
 from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
