@@ -119,3 +119,24 @@ def test_images_on_which_the_model_fails_are_warned_about() -> None:
     assert run.accuracy([0]) == [Fraction(1, 2)]
     with pytest.raises(ValueError, match="the model failed: RuntimeError: too bright"):
         smooth.certify(images[1], n=100)
+
+
+class FailsLate:
+    """Votes on its first batches and fails on all later ones."""
+
+    def __init__(self) -> None:
+        self.left = 3
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError("out of memory")
+        return brightness(batch)
+
+
+def test_a_lone_image_that_fails_late_is_an_error() -> None:
+    """Its first blocks are in the store by then; a StopIteration would end a caller's map in silence."""
+    model = FailsLate()
+    smooth = ss.Smoother(model, "0.5", independence="assumed")
+    with pytest.raises(ValueError, match="the model failed: RuntimeError: out of memory"):
+        smooth.certify(np.full((2, 2), 99, np.uint8), n=20_000)

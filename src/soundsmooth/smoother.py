@@ -127,6 +127,8 @@ class Smoother:
         labels = None if label is None else [label]
         inputs, chosen = self._inputs([unmasked(image)], labels), settings(n0, n, alpha, bound)
         with certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)) as run:
+            for failure in run.failures:
+                raise ValueError(f"the model failed: {failure.error}")
             return next(iter(run))
 
     def certify_all(

@@ -18,6 +18,7 @@ from soundsmooth.certification.certify import ModelChangedError
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
+from soundsmooth.core.independence import CHECKED
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.noise.sources import Source
 from soundsmooth.runs import voter
@@ -466,3 +467,30 @@ def test_numbers_of_images_name_the_noise_not_their_places(tmp_path: Path) -> No
     alone = Inputs(run.inputs.indices[2:3], run.inputs.levels[2:3], run.inputs.labels[2:3])
     other = plan_run(LocalPool(run.pool.smoothing), alone, run.settings, run.secret)
     assert finished(tmp_path / "run.db", other)[0].index == run.inputs.indices[2]
+
+
+def test_a_failure_while_the_model_is_compared_ends(tmp_path: Path) -> None:
+    """Three threads continue a run. An image fails while its stored block is voted again: the run goes on and ends."""
+    run = replace_independence(threaded(lambda values: False))
+    with open_store(tmp_path / "run.db", run) as store:
+        work = certify_into(store, run)
+        next(work)
+        work.close()
+        assert store.begun_blocks(4)
+    failing = replace_independence(threaded(lambda values: values.mean() < 0.45))
+    waited: list[float] = []
+    pace = Pace(sleep=waited.append)
+    with open_store(tmp_path / "run.db", failing) as store:
+        issued = list(certify_into(store, failing, pace=pace))
+        assert any(isinstance(record, Failure) for record in issued)
+        assert store.progress().open == 0
+    assert not waited
+    quiet = replace_independence(threaded(lambda values: False))
+    assert len(finished(tmp_path / "run.db", quiet)) == 8
+
+
+def replace_independence(run: RunPlan) -> RunPlan:
+    """The same run as one whose model is compared when it is continued."""
+    for replica in run.pool.smoothing.replicas:
+        replica.model._model.demand = CHECKED
+    return plan_run(run.pool, run.inputs, run.settings, run.secret, try_rows=False)

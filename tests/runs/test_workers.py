@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from soundsmooth.certification.certify import ModelChangedError
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.machine import InputPlacement
@@ -157,7 +156,7 @@ def test_closing_early_stops_the_threads(taken: int) -> None:
 
 def test_an_error_stops_the_other_workers() -> None:
     before = set(threading.enumerate())
-    with pytest.raises(ModelChangedError):
+    with pytest.raises(ValueError, match=r"the model changed|not the promised one"):
         run(smoothing(Learner(), workers=3))
     assert set(threading.enumerate()) <= before
 
@@ -243,5 +242,6 @@ class Learner(Brightness):
 def test_a_worker_whose_model_changes_is_noticed(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     """Each worker has a model of its own, and each is compared with the promise; with look-ahead too."""
     for smooth in (smoothing(Learner(), workers=workers), ahead(Learner(), monkeypatch, "1/4", workers)):
-        with pytest.raises(ModelChangedError, match="the model changed while it was certified"):
+        seen = "the model changed while it was certified|model is not the promised one"  # by the next to begin
+        with pytest.raises(ValueError, match=seen):
             run(smooth)

@@ -86,8 +86,8 @@ def test_arithmetic_alone_accepts_a_forgery(honest: Path, tmp_path: Path) -> Non
 
 
 def test_a_forged_abstention_is_in_the_urn(tmp_path: Path) -> None:
-    """Image 3 abstains. Made into a certificate, it is replayed like any other."""
-    path = issue(tmp_path / "run.db", small_run([2, 3]))
+    """Image 4 abstains, with so few copies. Made into a certificate, it is replayed like any other."""
+    path = issue(tmp_path / "run.db", small_run([1, 4], n=200))
     assert audit_file(path, given=given("all")).replay.blocks == BLOCKS
     forge(path, 1, range(BLOCKS))
     result = audit_file(path, given=given("all"))

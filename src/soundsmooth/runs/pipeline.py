@@ -121,7 +121,12 @@ class _RunWriter:
         return pushed
 
     def _claim(self) -> bool:
-        """Whether there are tasks to push, after claiming an image if there were none; with batchwise noise, all."""
+        """Whether there are tasks to push, after claiming an image if there were none; with batchwise noise, all.
+
+        Nothing is claimed before it is known that the model is the same: until then no failure could be written.
+        """
+        if not self._groups and self.same.tasks:
+            return False
         while not self._groups and not self._nothing_free:
             batchwise = self.plan.settings.noise == "batchwise"
             places = self.claims.take(len(self.plan.inputs.levels) if batchwise else 1)
@@ -202,7 +207,7 @@ class _RunWriter:
         left = self._alone(place)
         if not left:
             return self._certify(place)
-        if again is None:
+        if again is None and left not in self._groups:
             self._groups.append(left)
         return None
 
@@ -222,20 +227,20 @@ class _RunWriter:
             self._guesses[place] = self.store.counts(place, Purpose.SELECTION).top
         return self._guesses[place]
 
-    def _certify(self, place: int) -> Certificate:
-        """Algorithm 2 on what is stored, whichever process voted on it."""
+    def _certify(self, place: int) -> Certificate | None:
+        """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
         measured = self._measurement(place)
         counts = {purpose: self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
         found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, counts, measured, environment, seconds)
-        self.store.add_certificate(place, certificate)
-        if self.store.mixed(place):
+        issued = self.store.add_certificate(place, certificate)
+        if issued and self.store.mixed(place):
             self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
         self._rows.pop(place, None)
         self.claims.release(place)
-        return certificate
+        return certificate if issued else None
 
     def _measurement(self, place: int) -> Measurement | None:
         drawn = self._drawn(place)
@@ -250,7 +255,8 @@ class _RunWriter:
 
     def _fail(self, place: int) -> Failure:
         """Give the image up for now, with what was still to be done for it."""
-        self._groups = deque([task for task in group if task.place != place] for group in self._groups)
+        left = ([task for task in group if task.place != place] for group in self._groups)
+        self._groups = deque(group for group in left if group)
         self.claims.release(place)
         return self.store.add_failure(place)
 

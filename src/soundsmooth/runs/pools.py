@@ -196,7 +196,10 @@ class ThreadWorker(LocalWorker):
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None and not self._ended:
-            answer = self._answer(*call)
+            try:
+                answer = self._answer(*call)
+            except BaseException as error:  # a model that calls sys.exit() ends this thread, and nobody would know
+                answer = error
             with self._answered:
                 self.answers.append(answer)
                 self._answered.notify_all()

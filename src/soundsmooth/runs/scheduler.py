@@ -80,9 +80,11 @@ class Scheduler:
         return held or bool(self._spare) or self._error is not None
 
     def wants_tasks(self) -> bool:
-        """Give out what there is; whether a worker could begin more than that."""
+        """Give out what there is; whether a worker could begin more than that. After an error, nobody may."""
+        if self._error is not None:
+            return False
         self._hand_out(steal=False)
-        if self._spare or self._error is not None:
+        if self._spare:
             return False
         if any(worker.ready for worker in self._workers.values()):
             return self._hungry() is not None

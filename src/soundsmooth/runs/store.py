@@ -156,9 +156,10 @@ class Store(RunReader):
                 self.add_finding(place, f"{rows} were voted alone twice, with different results; the first is kept")
         return bool(added)
 
-    def add_certificate(self, place: int, certificate: Certificate) -> None:
-        """Store a certificate, unless the image has one. (A run that an older version began has no room for fields that
-        came later: they are left out.)
+    def add_certificate(self, place: int, certificate: Certificate) -> bool:
+        """Store a certificate, unless the image has one; whether it was stored.
+
+        A run that an older version began has no room for fields that came later: they are left out.
         """
         fields = stored_fields(self.db.version)
         later: dict[str, Any] = {field.name: None for field, _ in set(stored_fields(VERSION)) - set(fields)}
@@ -167,8 +168,10 @@ class Store(RunReader):
             cells = {column.name: column.cell(field.of(kept)) for field, column in fields}
             cells["environment"] = self._environment(kept.environment)
             row = (place, *cells.values(), digest_of(kept.to_json()))
-            self.db.execute(f"INSERT OR IGNORE INTO certificates VALUES ({', '.join('?' * len(row))})", *row)
+            places = ", ".join("?" * len(row))
+            added = self.db.execute(f"INSERT OR IGNORE INTO certificates VALUES ({places})", *row).rowcount
             self.db.execute("UPDATE images SET state = ? WHERE place = ?", State.FINISHED, place)
+        return bool(added)
 
     def _environment(self, found: Mapping[str, str]) -> int:
         """The number under which software and machine are kept; each kind once."""
