@@ -1,7 +1,7 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from .certification.certificate import Certificate, Prediction
-from .certification.promise import Inputs, Promise, secret
+from .certification.promise import Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid, unmasked
 from .core.independence import parse_demand
-from .core.integers import integer
 from .core.limits import thread_count
 from .core.machine import gpus
 from .exact import Rational, positive
 from .models import model_of
 from .models.load import recipe_of
 from .noise import Gaussian, Law
+from .runs.data import inputs_of
 from .runs.engines import remote_pool
 from .runs.pipeline import Advance
 from .runs.plan import RunPlan, plan_run
@@ -125,7 +125,7 @@ class Smoother:
         nothing against an issuer who tries many seeds, and says `key: self-chosen`.
         """
         labels = None if label is None else [label]
-        inputs, chosen = self._inputs([unmasked(image)], labels), settings(n0, n, alpha, bound)
+        inputs, chosen = inputs_of(self.smoothing.law.grid, [unmasked(image)], labels), settings(n0, n, alpha, bound)
         with certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)) as run:
             for failure in run.failures:
                 raise ValueError(f"the model failed: {failure.error}")
@@ -157,7 +157,7 @@ class Smoother:
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
-        path, inputs = check_run_path(out), self._inputs(np.atleast_1d(unmasked(images)), labels)
+        path, inputs = check_run_path(out), inputs_of(self.smoothing.law.grid, np.atleast_1d(unmasked(images)), labels)
         chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
@@ -186,7 +186,7 @@ class Smoother:
 
         Give its `commitment` to the verifier, who then draws a nonce; then certify with this seed and that nonce.
         """
-        inputs = self._inputs(np.atleast_1d(unmasked(images)), labels)
+        inputs = inputs_of(self.smoothing.law.grid, np.atleast_1d(unmasked(images)), labels)
         with self.pool(engine) as pool:
             chosen = settings(n0, n, alpha, bound, noise)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
@@ -203,11 +203,6 @@ class Smoother:
         """How another process makes the same smoother."""
         made = recipe_of(self._model, **self._options)
         return SmootherRecipe(made, self.smoothing.law, self.smoothing.batch)
-
-    def _inputs(self, images: Iterable[npt.NDArray[np.generic]], labels: Sequence[SupportsIndex] | None) -> Inputs:
-        levels = tuple(self.smoothing.law.grid.fixed(image) for image in images)
-        truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
-        return Inputs(tuple(range(len(levels))), levels, truths)
 
     def pool(self, engine: str = "local", begun: Terms | None = None) -> WorkerPool:
         """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""

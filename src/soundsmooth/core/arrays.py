@@ -42,13 +42,3 @@ def concatenate(parts: list[Any]) -> Any:
     import torch
 
     return torch.cat(parts)
-
-
-def histogram(labels: Any, lowest: int, highest: int) -> Any:
-    """How many labels are lowest, …, highest. On a GPU this is queued: nothing waits for it."""
-    if isinstance(labels, np.ndarray):
-        return np.bincount(labels - lowest, minlength=highest - lowest + 1)
-    import torch
-
-    counts = torch.zeros(highest - lowest + 1, dtype=torch.int64, device=labels.device)
-    return counts.scatter_add_(0, labels - lowest, torch.ones_like(labels))

@@ -1,15 +1,16 @@
 """Data sets: images as integer levels, with their numbers and, if known, their labels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from ..certification.promise import Inputs
 from ..core.grid import Grid, Levels
+from ..core.integers import integer
 from ..core.plain_files import plain_file
 
 LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
@@ -34,6 +35,13 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
     chosen = range(0, len(images), skip)[:limit]
     levels = tuple(_levels(path, grid, images, i) for i in chosen)
     return Inputs(tuple(chosen), levels, tuple(None if labels is None else int(labels[i]) for i in chosen))
+
+
+def inputs_of(grid: Grid, images: Iterable[npt.NDArray[np.generic]], labels: Iterable[SupportsIndex] | None) -> Inputs:
+    """Images of a user, numbered from 0, as levels of the grid; a ValueError for what is not on it, or no label."""
+    levels = tuple(grid.fixed(image) for image in images)
+    truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
+    return Inputs(tuple(range(len(levels))), levels, truths)
 
 
 def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Levels:

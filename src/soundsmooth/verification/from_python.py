@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..certification.promise import Inputs, Promise
 from ..core.grid import Grid, unmasked
 from ..exact import Rational, probability
-from ..runs.data import read_npz
+from ..runs.data import inputs_of, read_npz
 from ..smoothing.classifier import Smoothing
 from .audits import Given, Verification, audit_file
 from .key import Noted
@@ -55,6 +55,4 @@ def _inputs(data: Any, layout: str, grid: Grid) -> Inputs:
     if isinstance(data, str | Path):
         return read_npz(Path(data), grid, layout)
     images, labels = data if isinstance(data, tuple) else (data, None)
-    levels = tuple(grid.fixed(image) for image in np.atleast_1d(unmasked(images)))
-    truths = [None] * len(levels) if labels is None else [int(label) for label in labels]
-    return Inputs(tuple(range(len(levels))), levels, truths)
+    return inputs_of(grid, np.atleast_1d(unmasked(images)), labels)
