@@ -129,9 +129,9 @@ MUTANTS = (
         "noise-by-place",
         4,
         "an image's noise follows from its place in the run, not from its number",
-        f"{SRC}/runs/scheduler.py",
-        "Image(self._inputs.indices[place], self._inputs.levels[place])",
-        "Image(place, self._inputs.levels[place])",
+        f"{SRC}/runs/plan.py",
+        "Image(self.inputs.indices[place], self.inputs.levels[place])",
+        "Image(place, self.inputs.levels[place])",
         ("tests/test_certify.py::test_streams_are_the_indices_in_the_data_set",),
     ),
     Mutant(

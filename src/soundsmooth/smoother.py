@@ -24,10 +24,11 @@ from .models.load import recipe_of
 from .noise import Gaussian, Law
 from .runs.data import inputs_of
 from .runs.engines import remote_pool
+from .runs.lone_image import certify_image
 from .runs.pipeline import Advance
 from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_terms, certify_inputs, check_run_path, finish_run, run_secret, start_run
+from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, run_secret, start_run
 from .runs.store import Store
 from .runs.stored import Terms
 from .smoothing.classifier import Smoothing
@@ -126,10 +127,8 @@ class Smoother:
         """
         labels = None if label is None else [label]
         inputs, chosen = inputs_of(self.smoothing.law.grid, [unmasked(image)], labels), settings(n0, n, alpha, bound)
-        with certify_inputs(self.smoothing, inputs, chosen, secret(seed, nonce)) as run:
-            for failure in run.failures:
-                raise ValueError(f"the model failed: {failure.error}")
-            return next(iter(run))
+        plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
+        return certify_image(plan, self.smoothing.replicas[0])
 
     def certify_all(
         self,

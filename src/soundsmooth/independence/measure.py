@@ -2,12 +2,13 @@
 
 import secrets
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from ..certification.certify import Measurement
 from ..certification.promise import Promise, Secret
 from ..certification.settings import Settings
 from ..core.grid import Floats, Levels
@@ -89,6 +90,12 @@ def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]
         if hits is not None
     }
     return {block: rows for block, rows in found.items() if rows}
+
+
+def measurement(drawn: Drawn, rows: Mapping[VoteBlock, Sequence[int]], kept: Mapping[VoteBlock, Bits]) -> Measurement:
+    """How many of the drawn rows were hits only in their batch; `kept` says which of a block's rows are hits alone."""
+    lost = (drawn.inside(block).lost(each, kept[block]) for block, each in rows.items())
+    return Measurement(len(drawn.rows), sum(lost))
 
 
 class RowsAlone:

@@ -12,11 +12,11 @@ from itertools import groupby
 from pathlib import Path
 
 from ..certification.certificate import Certificate
-from ..certification.certify import Measurement, ModelChangedError, certify
-from ..independence.measure import Again, Drawn, drawn_rows, rows_by_block
+from ..certification.certify import Measurement, certify
+from ..independence.measure import Again, Drawn, drawn_rows, measurement, rows_by_block
 from ..noise import Purpose
-from ..smoothing.blocks import VoteBlock, block_size, hits_of, packed_bits
-from ..smoothing.voting import CopyVotes, noise_blocks
+from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
+from ..smoothing.voting import CopyVotes, check_classes, noise_blocks
 from .leases import Claims, Pace
 from .plan import RunPlan
 from .same_model import SameModel
@@ -37,9 +37,7 @@ def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> Terms:
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
         )
-    on_gpu = plan.identity.device != "cpu"
-    block = block_size(plan.settings, plan.batch, plan.inputs.levels[0].size, kept, on_gpu)
-    return Terms(plan.promise, plan.secret, block, votes)
+    return Terms(plan.promise, plan.secret, plan.block_size(kept), votes)
 
 
 def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
@@ -196,7 +194,7 @@ class _RunWriter:
             self.store.add_attempts(place, len(outcome.errors), outcome.errors[-1])
         if outcome.votes is None:
             return self._fail(place)
-        _check_size(outcome)
+        outcome.check_size()
         if isinstance(outcome.votes, CopyVotes):
             self._add(place, block, outcome.votes, outcome.seconds)
         else:
@@ -214,8 +212,7 @@ class _RunWriter:
     def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
         self._anything = True
         self._classes = self._classes or self.store.classes() or votes.classes
-        if votes.classes != self._classes:
-            raise ModelChangedError(f"the model had {self._classes} classes and now has {votes.classes}")
+        check_classes(self._classes, votes.classes)
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
@@ -246,12 +243,8 @@ class _RunWriter:
         drawn = self._drawn(place)
         if drawn is None:
             return None
-        stored = self.store.alone(place)
-        lost = (
-            drawn.inside(block).lost(again.rows, hits_of(stored[block.first], len(again.rows)))
-            for block, again in self._again(place).items()
-        )
-        return Measurement(len(drawn.rows), sum(lost))
+        stored, rows = self.store.alone(place), {block: again.rows for block, again in self._again(place).items()}
+        return measurement(drawn, rows, {block: hits_of(stored[block.first], len(rows[block])) for block in rows})
 
     def _fail(self, place: int) -> Failure:
         """Give the image up for now, with what was still to be done for it."""
@@ -259,12 +252,3 @@ class _RunWriter:
         self._groups = deque(group for group in left if group)
         self.claims.release(place)
         return self.store.add_failure(place)
-
-
-def _check_size(outcome: Outcome) -> None:
-    """From every worker on every machine: a vote for each copy, or an answer for each row alone, and nothing else."""
-    votes, (_, block, again) = outcome.votes, outcome.task
-    wanted = block.count if again is None else len(again.rows)
-    given = 0 if votes is None else len(votes.labels if isinstance(votes, CopyVotes) else votes)
-    if isinstance(votes, CopyVotes) != (again is None) or given != wanted:
-        raise ValueError(f"a worker was asked for {wanted} votes and gave {given}")

@@ -11,8 +11,10 @@ from ..certification.settings import Settings
 from ..independence.check import some
 from ..models import Identity
 from ..noise import Law, Purpose
+from ..smoothing.blocks import VoteBlock, block_size, vote_blocks
 from ..smoothing.job import VotingJob
 from .pools import WorkerPool
+from .tasks import Image
 from .worker import MIXED, Kind, Survey
 
 
@@ -91,6 +93,19 @@ class RunPlan:
         """What a worker has to know."""
         key = self.secret.key(self.promise)
         return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key)
+
+    def image(self, place: int) -> Image:
+        """What a worker sees of the image at a place."""
+        return Image(self.inputs.indices[place], self.inputs.levels[place])
+
+    def block_size(self, kept: bool) -> int:
+        """How many copies vote together in a run that is `kept` in a file, or in memory."""
+        on_gpu = self.identity.device != "cpu"
+        return block_size(self.settings, self.batch, self.inputs.levels[0].size, kept, on_gpu)
+
+    def blocks(self, kept: bool) -> list[VoteBlock]:
+        """All blocks of an image, in the order in which they are voted."""
+        return vote_blocks(self.settings, self.block_size(kept))
 
     def certificate(
         self,

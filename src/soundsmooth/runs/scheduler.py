@@ -16,7 +16,7 @@ from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock
 from .plan import RunPlan
 from .pools import LOOK, WorkerDied, WorkerHandle
-from .tasks import Image, Outcome, Task
+from .tasks import Outcome, Task
 from .voter import ATTEMPTS
 from .worker import MIXED, Kind, WorkerReady
 
@@ -54,7 +54,7 @@ class Scheduler:
         self._workers: dict[WorkerHandle, _WorkerState] = {}
         self._spare: deque[Task] = deque()
         self._suspects: dict[Task, list[str]] = {}
-        self._images = _SharedImages(plan)
+        self._images: dict[int, Any] = {}
         self._order = _SelectionFirst()
         self._kinds: dict[Kind, None] = {}
         self._bad_starts = 0
@@ -248,25 +248,16 @@ class Scheduler:
         if not worker.begun:
             worker.since = time.monotonic()
         worker.begun.append(task)
-        worker.handle.call("give", task, self._images.at(task.place, IMAGES_KEPT * len(self._workers)))
+        worker.handle.call("give", task, self._shared_image(task.place))
         worker.resting = worker.ready is not None and worker.ready.ahead == 0  # it answers every call at once
 
-
-class _SharedImages:
-    """Images as arguments of calls; the last ones are kept in the form in which they are shared."""
-
-    def __init__(self, plan: RunPlan) -> None:
-        self._pool, self._inputs = plan.pool, plan.inputs
-        self._shared: dict[int, Any] = {}
-
-    def at(self, place: int, most: int) -> Any:
-        """The image at a place; of the others, `most` are kept."""
-        if place not in self._shared:
-            image = Image(self._inputs.indices[place], self._inputs.levels[place])
-            self._shared[place] = self._pool.share(image)
-            while len(self._shared) > 1 + most:
-                del self._shared[next(iter(self._shared))]
-        return self._shared[place]
+    def _shared_image(self, place: int) -> Any:
+        """The image as an argument of calls; the last ones are kept in the form in which they are shared."""
+        if place not in self._images:
+            self._images[place] = self._pool.share(self._plan.image(place))
+            while len(self._images) > 1 + IMAGES_KEPT * len(self._workers):
+                del self._images[next(iter(self._images))]
+        return self._images[place]
 
 
 class _SelectionFirst:

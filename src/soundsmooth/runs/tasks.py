@@ -33,3 +33,24 @@ class Outcome(NamedTuple):
     votes: CopyVotes | Bits | None
     errors: tuple[str, ...]
     seconds: float
+
+    @property
+    def copy_votes(self) -> CopyVotes:
+        """The votes of a block."""
+        assert isinstance(self.votes, CopyVotes)
+        return self.votes
+
+    @property
+    def bits(self) -> Bits:
+        """Of rows alone, which are hits."""
+        assert self.votes is not None
+        assert not isinstance(self.votes, CopyVotes)
+        return self.votes
+
+    def check_size(self) -> None:
+        """From every worker on every machine: a vote for each copy, or an answer for each row alone, and no more."""
+        votes, (_, block, again) = self.votes, self.task
+        wanted = block.count if again is None else len(again.rows)
+        given = 0 if votes is None else len(votes.labels if isinstance(votes, CopyVotes) else votes)
+        if isinstance(votes, CopyVotes) != (again is None) or given != wanted:
+            raise ValueError(f"a worker was asked for {wanted} votes and gave {given}")

@@ -142,6 +142,12 @@ def only_number(classes: set[int]) -> int:
     return found
 
 
+def check_classes(before: int, now: int) -> None:
+    """A ModelChangedError unless the number of classes is what it was."""
+    if now != before:
+        raise ModelChangedError(f"the model had {before} classes and now has {now}")
+
+
 def _batches(values: Any, batch: int) -> Iterator[Any]:
     """Each batch in memory of its own, so that the model has no way to rows that have not voted yet."""
     if len(values) == batch:
