@@ -30,7 +30,7 @@ MODEL = embedded.MODELS[Fraction(1, 4)]
 ELSEWHERE = {
     "noise/reference.py (reference_noise)": "the specification in slow integers; tests compare the sampler with it",
     "noise/gpu.py (GpuSampler)": "needs a GPU",
-    "core/cuda_streams.py (TwoLanes)": "needs a GPU",
+    "core/cuda_streams.py (TwoStreams)": "needs a GPU",
     "models/compiled.py (CudaGraph)": "needs a GPU",
     "models/compiled.py (Compiled)": "needs a compiler, and minutes",
     "models/torch_module.py (TorchModel.largest_batch)": "needs a GPU",

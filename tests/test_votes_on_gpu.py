@@ -3,7 +3,7 @@
 Without a GPU a torch model on the CPU stands in: it asks for its batches as tensors and leaves its votes as tensors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from forced import beginning, forced
 from soundsmooth.certification.certify import Counts
 from soundsmooth.certification.settings import settings
-from soundsmooth.core.cuda_streams import OneLane
+from soundsmooth.core import cuda_streams
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.models.callables import CallableModel
@@ -207,9 +207,9 @@ class Slow(FirstCoordinate):
         return super().forward(x) * busy[0, 0]
 
 
-@pytest.mark.skipif(not GPU, reason="only a GPU has two lanes")
+@pytest.mark.skipif(not GPU, reason="only a GPU has two streams")
 def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """40 batches in two lanes, whose memory is used again and again, against one lane: the same votes, copy by copy."""
+    """40 batches in two streams, whose memory is used again and again, against one: the same votes, copy by copy."""
     monkeypatch.setattr("soundsmooth.smoothing.voting.BLOCK_ELEMENTS", 1)
     model, a_law = TorchModel(Slow(), DEVICE), Gaussian("1/2")
     assert model.placement is not None
@@ -221,7 +221,11 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
         return torch.cat([votes.labels for votes, _ in parts]).tolist()
 
     two = [labels() for _ in range(3)]
-    monkeypatch.setattr("soundsmooth.smoothing.voting.lanes_of", lambda place: OneLane())
+
+    def in_turn(_: object, requests: Iterable[Callable[[], Noisy]], work: cuda_streams.Work) -> Iterator[Any]:
+        return cuda_streams.overlap(None, requests, work)
+
+    monkeypatch.setattr("soundsmooth.smoothing.voting.overlap", in_turn)
     one = labels()
     assert len({*one}) == 2
     assert two == [one] * 3

@@ -1,62 +1,47 @@
-"""Two lanes on a GPU: the model votes in front, and the next noise is made in what it leaves free.
+"""Overlap noise generation with the forward pass, on a second CUDA stream of lower priority.
 
-Kernels of the front lane go first wherever both could run, so that noise fills the ends of the model's kernels instead
-of making it wait. On a processor there is one lane, and nothing is made before it is asked for.
+Kernels of the front stream go first wherever both could run. So noise fills the ends of the model's kernels and does
+not make it wait. On a CPU nothing is made before it is used.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import cache
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from .machine import InputPlacement
 
-T = TypeVar("T")
+#: What comes of a batch of noise: tensors, and what is none.
+Results = tuple[Any, ...]
+Work = Callable[[Any], Results]
 
 #: Of torch's priorities, of which 0 is the lowest.
 HIGH = -1
 
 
 class _Made(NamedTuple):
-    """What was made in the back lane, and the event after which it is there."""
+    """What was made in the back stream, and the event after which it is there."""
 
     noise: Any
     there: Any
 
 
-class OneLane:
-    """Everything in turn."""
-
-    def make(self, request: Callable[[], Any]) -> Callable[[], Any]:
-        return request
-
-    def use(self, made: Callable[[], Any], work: Callable[[Any], T]) -> T:
-        return work(made())
-
-    def hand_out(self, *_: Any) -> None:
-        pass
-
-    def __enter__(self) -> "OneLane":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class TwoLanes:
-    """The lanes of a GPU, beside the stream that is current outside.
+class TwoStreams:
+    """Two streams of a GPU, front and back, beside the stream that is current outside.
 
     Guarantee: no memory is written before everything that reads it is finished; whatever threads share the GPU, also
-    if one cast is begun within another, or never finished. (torch gives freed memory to whoever asks for some in the
-    same lane next, without waiting for other lanes.)
-    - Noise lies in memory of the back lane and is read in front. It is given back after its votes are queued there, and
-      what is made next waits for all that is queued in front. Nobody queues anything between that wait and the making:
-      both lanes are one thread's at a time.
-    - Votes and doubts are read outside, after the end of the `with`, which makes the outside wait for both lanes. They
-      are handed out: torch keeps their memory until what was queued outside, before they were given back, is finished.
-    - What the outside has made (weights, tables) is there when the lanes begin: both wait for it.
+    if one vote is begun within another, or never finished. (torch gives freed memory to whoever asks for some in the
+    same stream next, without waiting for other streams.)
+    - Noise lies in memory of the back stream and is read in front. It is given back after its votes are queued there,
+      and what is made next waits for all that is queued in front. Nobody queues anything between that wait and the
+      making: both streams are one thread's at a time.
+    - Votes and doubts are read outside, after the end of the `with`, which makes the outside wait for both streams.
+      They are kept alive: torch keeps their memory until what was queued outside, before they were given back, is
+      finished.
+    - What the outside has made (weights, tables) is there when the streams begin: both wait for it.
     """
 
     def __init__(self, device: str) -> None:
@@ -66,7 +51,7 @@ class TwoLanes:
         self._front, self._back, self._turn = _shared(device)
         self._outside = torch.cuda.current_stream(self._front.device)
 
-    def __enter__(self) -> "TwoLanes":
+    def __enter__(self) -> "TwoStreams":
         self._front.wait_stream(self._outside)
         self._back.wait_stream(self._outside)
         return self
@@ -77,39 +62,55 @@ class TwoLanes:
         self._outside.wait_stream(self._front)
         self._outside.wait_stream(self._back)
 
+    def overlap(self, requests: Iterable[Callable[[], Any]], work: Work) -> Iterator[Results]:
+        """Make each request before the work on the one before it is queued."""
+        made: deque[_Made] = deque()
+        for request in requests:
+            made.append(self.make(request))
+            if len(made) > 1:
+                yield self.keep_alive(self.use(made.popleft(), work))
+        while made:
+            yield self.keep_alive(self.use(made.popleft(), work))
+
     def make(self, request: Callable[[], Any]) -> _Made:
-        """Begin in the back lane what `use` will need."""
+        """Begin in the back stream what `use` will need."""
         with self._turn:
             self._back.wait_stream(self._front)
             with self._torch.cuda.stream(self._back):
                 noise = request()
             return _Made(noise, self._back.record_event())
 
-    def use(self, made: _Made, work: Callable[[Any], T]) -> T:
+    def use(self, made: _Made, work: Work) -> Results:
         """Work in front, with what was made."""
         with self._turn:
             self._front.wait_event(made.there)
             with self._torch.cuda.stream(self._front):
                 return work(made.noise)
 
-    def hand_out(self, *tensors: Any) -> None:
-        """Memory of a lane that is read outside."""
+    def keep_alive(self, results: Results) -> Results:
+        """The results, whose memory is of these streams and is read outside."""
         with self._torch.inference_mode():  # votes may not be touched in any other
-            for tensor in tensors:
+            for tensor in results:
                 if getattr(tensor, "is_cuda", False):
                     tensor.record_stream(self._outside)
+        return results
 
 
-Lanes = OneLane | TwoLanes
+def overlap(placement: InputPlacement | None, requests: Iterable[Callable[[], Any]], work: Work) -> Iterator[Results]:
+    """The results of the work on what each request makes, in order.
 
-
-def lanes_of(placement: InputPlacement | None) -> Lanes:
-    """The lanes for a model that reads its batches there."""
-    return TwoLanes(placement.device) if placement is not None and placement.device.startswith("cuda") else OneLane()
+    For a model that reads its batches on a GPU, the next request is made while the model works.
+    """
+    if placement is None or not placement.device.startswith("cuda"):
+        for request in requests:
+            yield work(request())
+        return
+    with TwoStreams(placement.device) as streams:
+        yield from streams.overlap(requests, work)
 
 
 class _Shared(NamedTuple):
-    """The lanes of a GPU, and whose turn it is to queue something."""
+    """The streams of a GPU, and whose turn it is to queue something."""
 
     front: Any
     back: Any

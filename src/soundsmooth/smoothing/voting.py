@@ -3,7 +3,6 @@
 The paper's Failure does not exist here, because the noise is exact (docs/noise.md).
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from ..certification.certify import Counts, ModelChangedError
 from ..core.arrays import Fetched, concatenate, private_copy
-from ..core.cuda_streams import lanes_of
+from ..core.cuda_streams import overlap
 from ..core.grid import Levels
 from ..models import NOBODY, Model, Votes
 from ..noise import Noisy, Purpose
@@ -89,21 +88,15 @@ def vote_on_copies(
     Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
     row of the same batch as when all vote together.
     """
-    with lanes_of(voting.model.placement) as lanes:
-        made: deque[tuple[NoiseBlock, Any]] = deque()
+    blocks = list(noise_blocks(len(copies), batch, x.size))
+    requests = (partial(noise.noisy, purpose, x, copies.start + block.first, block.copies, sure) for block in blocks)
 
-        def vote() -> tuple[Votes, Any]:
-            block, ready = made.popleft()
-            votes, doubt = lanes.use(ready, lambda noisy: (votes_of(voting, noisy, batch), noisy.doubt))
-            lanes.hand_out(votes.labels, doubt)
-            return Votes(votes.labels[: block.keep], votes.classes), doubt  # the rest only filled the last batch
+    def vote(noisy: Noisy) -> tuple[Any, int, Any]:
+        return *votes_of(voting, noisy, batch), noisy.doubt
 
-        for block in noise_blocks(len(copies), batch, x.size):
-            request = partial(noise.noisy, purpose, x, copies.start + block.first, block.copies, sure)
-            made.append((block, lanes.make(request)))
-            if len(made) > 1:
-                yield vote()
-        yield vote()
+    voted = overlap(voting.model.placement, requests, vote)
+    for block, (labels, classes, doubt) in zip(blocks, voted, strict=True):
+        yield Votes(labels[: block.keep], classes), doubt  # the rest only filled the last batch
 
 
 class NoiseBlock(NamedTuple):

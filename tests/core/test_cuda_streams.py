@@ -1,16 +1,17 @@
-"""The order that two lanes keep, with streams that only write down who waits for whom."""
+"""The order that two streams keep, with streams that only write down who waits for whom."""
 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, RLock, Thread
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from soundsmooth.core.cuda_streams import OneLane, TwoLanes, _Made, lanes_of
+from soundsmooth.core import cuda_streams
+from soundsmooth.core.cuda_streams import TwoStreams, _Made, overlap
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
@@ -65,32 +66,36 @@ def gpu() -> Gpu:
     return Gpu()
 
 
-def two_lanes(gpu: Gpu) -> TwoLanes:
-    found = TwoLanes.__new__(TwoLanes)
+def two_streams(gpu: Gpu) -> TwoStreams:
+    found = TwoStreams.__new__(TwoStreams)
     found._torch, found._front, found._back, found._outside = gpu, gpu.front, gpu.back, gpu.outside
     found._turn = gpu.turn
     return found
 
 
-def cast(gpu: Gpu, count: int, name: str = "") -> dict[str, set[str]]:
-    """`smoothing.voting.vote_on_copies`: each noise is requested before the votes on the one before it."""
+def vote(gpu: Gpu, count: int, name: str = "") -> dict[str, set[str]]:
+    """What was finished when each noise was made, each batch voted, and the votes were counted."""
     before: dict[str, set[str]] = {}
 
-    def queue(what: str) -> Any:
+    def queue(what: str) -> None:
         before[what] = gpu.current.queue(what)
 
-    with two_lanes(gpu) as both:
-        made = [both.make(lambda: queue(f"{name}noise 0"))]
-        for i in range(1, count):
-            made.append(both.make(lambda i=i: queue(f"{name}noise {i}")))
-            both.use(made[i - 1], lambda _, i=i: queue(f"{name}votes {i - 1}"))
-        both.use(made[-1], lambda _: queue(f"{name}votes {count - 1}"))
+    def noise(number: int) -> int:
+        queue(f"{name}noise {number}")
+        return number
+
+    def votes(number: int) -> tuple[()]:
+        queue(f"{name}votes {number}")
+        return ()
+
+    with two_streams(gpu) as both:
+        assert list(both.overlap((partial(noise, i) for i in range(count)), votes)) == [()] * count
     queue(f"{name}counts")
     return before
 
 
 def test_votes_wait_for_their_noise_and_not_for_the_next(gpu: Gpu) -> None:
-    before = cast(gpu, 4)
+    before = vote(gpu, 4)
     for i in range(4):
         assert f"noise {i}" in before[f"votes {i}"]
         assert f"noise {i + 1}" not in before[f"votes {i}"]
@@ -98,13 +103,13 @@ def test_votes_wait_for_their_noise_and_not_for_the_next(gpu: Gpu) -> None:
 
 def test_noise_waits_for_the_votes_whose_memory_it_may_take(gpu: Gpu) -> None:
     """When noise i is requested, the batches up to i − 2 have been given back."""
-    before = cast(gpu, 5)
+    before = vote(gpu, 5)
     for i in range(2, 5):
         assert {f"votes {j}" for j in range(i - 1)} <= before[f"noise {i}"]
 
 
 def test_counts_wait_for_all_votes_and_what_comes_later_for_the_counts(gpu: Gpu) -> None:
-    before = cast(gpu, 3, "first ") | cast(gpu, 2, "second ")
+    before = vote(gpu, 3, "first ") | vote(gpu, 2, "second ")
     assert {"first votes 0", "first votes 1", "first votes 2"} <= before["first counts"]
     for what in ("second noise 0", "second votes 0"):
         assert "first counts" in before[what]
@@ -115,7 +120,7 @@ def test_after_an_error_everything_is_waited_for(gpu: Gpu) -> None:
         raise ValueError("no votes")
 
     def attempt() -> None:
-        with two_lanes(gpu) as both:
+        with two_streams(gpu) as both:
             both.make(lambda: gpu.current.queue("noise that nobody used"))
             both.use(both.make(lambda: gpu.current.queue("noise")), fail)
 
@@ -131,10 +136,10 @@ def test_no_votes_are_queued_between_a_wait_for_them_and_the_noise_that_may_take
     """
     began, order = Event(), []
 
-    def vote() -> None:
-        with two_lanes(gpu) as both:
+    def cast() -> None:
+        with two_streams(gpu) as both:
             began.set()
-            both.use(_Made(None, set()), lambda _: order.append("votes"))
+            both.use(_Made(None, set()), lambda _: (order.append("votes"),))
 
     def noise() -> None:
         other.start()
@@ -142,8 +147,8 @@ def test_no_votes_are_queued_between_a_wait_for_them_and_the_noise_that_may_take
         other.join(0.2)  # as long as it takes to queue votes, and longer
         order.append("noise")
 
-    other = Thread(target=vote)
-    with two_lanes(gpu) as both:
+    other = Thread(target=cast)
+    with two_streams(gpu) as both:
         both.make(noise)
         other.join()
     assert order == ["noise", "votes"]
@@ -169,25 +174,30 @@ class Kept:
 
 
 def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are memory of the lanes, where another cast could be given it before the outside has read it."""
-    monkeypatch.setattr(votings, "lanes_of", lambda _: two_lanes(gpu))
+    """They are memory of the streams, where other votes could be given it before the outside has read it."""
+    monkeypatch.setattr(cuda_streams, "TwoStreams", lambda _: two_streams(gpu))
     labels, doubt = Kept(), Kept()
     noise = SimpleNamespace(noisy=lambda *_: Noisy(np.zeros((2, 3), np.float32), (), doubt))
-    model = SimpleNamespace(placement=None, flags=dict, vote=lambda _: Votes(labels, 2))
+    model = SimpleNamespace(placement=InputPlacement("cuda:0"), flags=dict, vote=lambda _: Votes(labels, 2))
     voting = Voting(model, 2, {})
     ((votes, found),) = votings.vote_on_copies(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
     assert votes.labels is labels
     assert found is doubt
     assert labels.kept == doubt.kept == [gpu.outside]
-    two_lanes(gpu).hand_out(None, np.zeros(2))  # nothing of a lane
+    two_streams(gpu).keep_alive((None, np.zeros(2)))  # nothing of a stream
 
 
-def test_one_lane_makes_nothing_ahead() -> None:
+@pytest.mark.parametrize("placement", [None, InputPlacement("cpu")])
+def test_on_a_cpu_nothing_is_made_ahead(placement: InputPlacement | None) -> None:
     order: list[str] = []
-    with lanes_of(None) as one:
-        made = [one.make(lambda i=i: order.append(f"noise {i}")) for i in range(2)]
-        for i in range(2):
-            one.use(made[i], lambda _, i=i: order.append(f"votes {i}"))
+
+    def noise(number: int) -> int:
+        order.append(f"noise {number}")
+        return number
+
+    def votes(number: int) -> tuple[int]:
+        order.append(f"votes {number}")
+        return (number,)
+
+    assert list(overlap(placement, (partial(noise, i) for i in range(2)), votes)) == [(0,), (1,)]
     assert order == ["noise 0", "votes 0", "noise 1", "votes 1"]
-    assert isinstance(one, OneLane)
-    assert isinstance(lanes_of(InputPlacement("cpu")), OneLane)
