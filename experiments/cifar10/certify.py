@@ -34,7 +34,7 @@ from soundsmooth.lab.unsound import UnsoundStandard
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.leases import Pace
+from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -47,7 +47,7 @@ UNFINISHED = 3
 GPU_BATCH, CPU_BATCH = 1000, 100
 CLASSES = 10
 #: One process at a time works on a run here: another machine that was killed need not be waited for long.
-PACE = Pace(expiry=30)
+PACE = LeaseClock(expiry=30)
 
 
 @dataclass
@@ -180,7 +180,7 @@ def sound(
     with open_store(path, run, votes=False) as store:
         clock.begin()
         if not clock.over:
-            with closing(certify_into(store, run, pace=PACE)) as issued:
+            with closing(certify_into(store, run, clock=PACE)) as issued:
                 for certificate in issued:
                     missing -= {certificate.index}
                     clock.lap()

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from soundsmooth.core.grid import IMAGES
-from soundsmooth.lab.gallery.certifiers import Answer, Certifier, FloatSum, GuardBand, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Answer, Certifier, CertifierTask, FloatSum, GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.images import load_images
-from soundsmooth.lab.gallery.proposition_4_1 import RADIUS, SIGMA, Case, Outcome, ask, cases, tally
+from soundsmooth.lab.gallery.proposition_4_1 import RADIUS, SIGMA, Case, ImageAnswers, ask, cases, tally
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models.environment import environment
 
@@ -43,8 +43,8 @@ class Part:
     certifiers: tuple[Certifier, ...]
 
     @property
-    def task(self) -> Task:
-        return Task(SIGMA, self.n, n0=500)
+    def task(self) -> CertifierTask:
+        return CertifierTask(SIGMA, self.n, n0=500)
 
 
 MAIN: tuple[Certifier, ...] = (Standard("float32"), Standard("float64"), Ours())
@@ -114,7 +114,7 @@ class Journal:
         for row in lines[1:]:
             self.rows[row["part"], row["certifier"], row["image"]] = row
 
-    def add(self, part: Part, certifier: Certifier, outcome: Outcome, seconds: float) -> None:
+    def add(self, part: Part, certifier: Certifier, outcome: ImageAnswers, seconds: float) -> None:
         steps = int(outcome.squared * IMAGES.q**2)
         row = {"part": part.name, "n": part.n, "certifier": certifier.name, "image": outcome.image}
         row |= {"label": outcome.label, "steps": steps, "seconds": round(seconds, 3)}
@@ -127,10 +127,10 @@ class Journal:
             file.write(json.dumps(row) + "\n")
 
 
-def outcome_of(row: dict[str, Any]) -> Outcome:
+def outcome_of(row: dict[str, Any]) -> ImageAnswers:
     """An answer, read back."""
     first, second = (Answer(**(row[name] | {"counts": tuple(row[name]["counts"])})) for name in ("first", "second"))
-    return Outcome(row["image"], row["label"], Fraction(row["steps"], IMAGES.q**2), first, second)
+    return ImageAnswers(row["image"], row["label"], Fraction(row["steps"], IMAGES.q**2), first, second)
 
 
 def summary(part: Part, both: tuple[list[Case], list[Case]], journal: Journal) -> dict[str, Any]:

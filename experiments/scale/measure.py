@@ -36,7 +36,7 @@ from soundsmooth.runs.pools import Message, WorkerHandle, WorkerPool
 from soundsmooth.runs.ray_pool import Need, RayPool, RayWorker
 from soundsmooth.runs.run import certify_inputs
 from soundsmooth.runs.tasks import Outcome
-from soundsmooth.runs.worker import Kind, Survey, WorkerReady
+from soundsmooth.runs.worker import ModelSurvey, WorkerKind, WorkerReady
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
 
@@ -98,7 +98,7 @@ def _idle(pool: RayPool, workers: list[RayWorker], count: int, depth: int) -> fl
 # What the driver can write down
 
 
-KIND = Kind("cpu", "any", "none")
+KIND = WorkerKind("cpu", "any", "none")
 
 
 @dataclass(eq=False)
@@ -137,8 +137,8 @@ class InstantPool(WorkerPool):
     def wait(self, workers: list[WorkerHandle], seconds: float) -> list[Message]:
         return [Message(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
-        return Survey(Identity("onnx", "0" * 64), Gaussian("0.5", 6, IMAGES), 1000, KIND, environment())
+    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
+        return ModelSurvey(Identity("onnx", "0" * 64), Gaussian("0.5", 6, IMAGES), 1000, KIND, environment())
 
 
 def driver(size: int) -> dict[str, float]:

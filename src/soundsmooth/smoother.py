@@ -30,7 +30,7 @@ from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
 from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, run_secret, start_run
 from .runs.store import Store
-from .runs.stored import Terms
+from .runs.stored import RunTerms
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
 from .smoothing.recipe import SmootherRecipe
@@ -203,7 +203,7 @@ class Smoother:
         made = recipe_of(self._model, **self._options)
         return SmootherRecipe(made, self.smoothing.law, self.smoothing.batch)
 
-    def pool(self, engine: str = "local", begun: Terms | None = None) -> WorkerPool:
+    def pool(self, engine: str = "local", begun: RunTerms | None = None) -> WorkerPool:
         """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""
         if engine != "local":
             return remote_pool(engine, self.recipe().with_batch(begun and begun.batch), self._workers)

@@ -12,7 +12,7 @@ import pytest
 from scripts import script
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.gallery import proposition_4_1
-from soundsmooth.lab.gallery.certifiers import Answer, Array, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Answer, Array, CertifierTask, Ours, Standard
 from soundsmooth.lab.gallery.images import load_images
 
 proposition = script("cifar10/proposition.py")
@@ -40,7 +40,7 @@ class Oracle:
     asked: list[int] = field(default_factory=list)
     name: str = "oracle"
 
-    def certify(self, make: object, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: object, classes: int, x: Array, task: CertifierTask) -> Answer:
         first = int(x.flat[0])
         if first < 2 * PER_CLASS and task.n == 6000:
             if len(self.asked) == self.fail_at:
@@ -50,7 +50,7 @@ class Oracle:
         return answer(task.n if first > 127 else 0, task)
 
 
-def answer(ones: int, task: Task) -> Answer:
+def answer(ones: int, task: CertifierTask) -> Answer:
     counts = (task.n - ones, ones)
     label = int(np.argmax(counts))
     p = clopper_pearson_below(counts[label], task.n, task.alpha)

@@ -20,7 +20,7 @@ from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.independence.measure import Again, RowsAlone, drawn_rows, rows_by_block
 from soundsmooth.runs.database import Database, StoreError
-from soundsmooth.runs.leases import Pace
+from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -29,7 +29,7 @@ from soundsmooth.runs.store import Store
 
 NO_SPACE = 7
 FORK = multiprocessing.get_context("fork")
-QUICK = Pace(look=0.01)
+QUICK = LeaseClock(look=0.01)
 
 
 def inputs(count: int = 8) -> Inputs:
@@ -63,7 +63,7 @@ def contents(path: Path) -> tuple[list[ss.Certificate], list[tuple]]:
 def finish(path: Path, noise: str = "fresh") -> None:
     run = small_run(noise)
     with open_store(path, run) as store:
-        for _ in certify_into(store, run, pace=QUICK):
+        for _ in certify_into(store, run, clock=QUICK):
             pass
 
 
@@ -150,7 +150,7 @@ def _with_little_room(path: Path, noise: str, pages: int) -> None:
     try:
         with open_store(path, run) as store:
             store.db.execute(f"PRAGMA max_page_count = {store.db.one('PRAGMA page_count') + pages}")
-            for _ in certify_into(store, run, pace=QUICK):
+            for _ in certify_into(store, run, clock=QUICK):
                 pass
     except StoreError as error:
         os._exit(NO_SPACE if "the disk is full" in str(error) else 1)
@@ -197,7 +197,7 @@ class Counting:
 def _counted(path: Path, noise: str, log: Path) -> None:
     run = small_run(noise, scores=Counting(log))
     with open_store(path, run) as store:
-        for _ in certify_into(store, run, pace=QUICK):
+        for _ in certify_into(store, run, clock=QUICK):
             pass
 
 

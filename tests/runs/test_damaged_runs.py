@@ -12,7 +12,7 @@ import pytest
 from runs.damaged import Column, columns, damage, odd, rows, wrong
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.runs.database import Database
-from soundsmooth.runs.leases import Pace
+from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.schema import SAID
@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def certify(path: Path) -> None:
     with open_store(path, small_run()) as store:
-        for _ in certify_into(store, small_run(), pace=Pace(look=0.01, expiry=0.05)):
+        for _ in certify_into(store, small_run(), clock=LeaseClock(look=0.01, expiry=0.05)):
             pass
 
 

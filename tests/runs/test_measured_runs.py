@@ -16,7 +16,7 @@ from runs.test_pools import SECRET, FakePool, elsewhere, inputs, small
 from soundsmooth.certification.certificate import Certificate
 from soundsmooth.models.row_voter import RowVoter
 from soundsmooth.runs.export import export
-from soundsmooth.runs.leases import Pace
+from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, WorkerPool
@@ -108,7 +108,7 @@ def test_a_look_ahead_leaves_rows_for_another_round(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(voter, "look_ahead", lambda worker: 4)
     run = here()
     with open_store(tmp_path / "run.db", run) as store:
-        assert len(list(certify_into(store, run, pace=Pace(sleep=never)))) == 3
+        assert len(list(certify_into(store, run, clock=LeaseClock(sleep=never)))) == 3
     assert stored(tmp_path / "run.db")[0] == without_store(here())
 
 

@@ -26,7 +26,7 @@ from soundsmooth.runs.process_pool import ProcessPool
 from soundsmooth.runs.store import Store
 from soundsmooth.runs.stored import Failure
 from soundsmooth.runs.tasks import Outcome
-from soundsmooth.runs.worker import Kind, Worker
+from soundsmooth.runs.worker import Worker, WorkerKind
 from soundsmooth.smoothing.recipe import SmootherRecipe
 from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verification import audit_file
@@ -219,7 +219,7 @@ def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: P
 
 def two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second worker runs on another processor."""
-    kinds = itertools.cycle([Kind("cpu", "an EPYC", "torch=1"), Kind("cpu", "a Xeon", "torch=1")])
+    kinds = itertools.cycle([WorkerKind("cpu", "an EPYC", "torch=1"), WorkerKind("cpu", "a Xeon", "torch=1")])
     monkeypatch.setattr(worker, "kind_of", lambda identity: next(kinds))
 
 

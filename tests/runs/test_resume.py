@@ -23,7 +23,7 @@ from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.noise.sources import Source
 from soundsmooth.runs import voter
 from soundsmooth.runs.data import read_npz
-from soundsmooth.runs.leases import Claims, Owner, Pace
+from soundsmooth.runs.leases import LeaseClock, LeaseHolder, Leases
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -416,17 +416,17 @@ def test_looking_ahead_changes_nothing(noise: str, tmp_path: Path, monkeypatch: 
 def test_waiting_for_another_process_and_taking_over_when_it_is_gone(tmp_path: Path) -> None:
     """Another machine holds an image and goes silent: it is waited for until its claim expires."""
     run, clock = small_run(count=3), [0.0]
-    me = Owner.me()
-    away = Owner("away", "elsewhere", me.boot, 1, "1")
+    me = LeaseHolder.me()
+    away = LeaseHolder("away", "elsewhere", me.boot, 1, "1")
     with open_store(tmp_path / "run.db", run) as store:
-        other = Claims(store, Pace(now=lambda: 0.0), away)
+        other = Leases(store, LeaseClock(now=lambda: 0.0), away)
         other.__enter__()
         assert other.take() == [0]
 
         def sleep(seconds: float) -> None:
             clock[0] += 50
 
-        issued = list(certify_into(store, run, pace=Pace(clock=lambda: clock[0], sleep=sleep)))
+        issued = list(certify_into(store, run, clock=LeaseClock(monotonic=lambda: clock[0], sleep=sleep)))
         assert [record.index for record in issued] == [8, 11, 5]
         assert clock[0] == 300
         assert [without_time(certificate) for certificate in store.certificates()] == undisturbed(run)
@@ -479,9 +479,9 @@ def test_a_failure_while_the_model_is_compared_ends(tmp_path: Path) -> None:
         assert store.begun_blocks(4)
     failing = replace_independence(threaded(lambda values: values.mean() < 0.45))
     waited: list[float] = []
-    pace = Pace(sleep=waited.append)
+    pace = LeaseClock(sleep=waited.append)
     with open_store(tmp_path / "run.db", failing) as store:
-        issued = list(certify_into(store, failing, pace=pace))
+        issued = list(certify_into(store, failing, clock=pace))
         assert any(isinstance(record, Failure) for record in issued)
         assert store.progress().open == 0
     assert not waited

@@ -24,7 +24,7 @@ from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.runs import database, leases
 from soundsmooth.runs.database import StoreError
-from soundsmooth.runs.leases import Claims, Owner, Pace
+from soundsmooth.runs.leases import LeaseClock, LeaseHolder, Leases
 from soundsmooth.runs.pipeline import certify_into, open_store, terms_of
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -389,19 +389,19 @@ def test_a_run_in_a_folder_that_cannot_be_written_to_can_be_read(finished: Path,
 # Claims
 
 
-def strange_owner(**changed: object) -> Owner:
-    me = Owner.me()
+def strange_owner(**changed: object) -> LeaseHolder:
+    me = LeaseHolder.me()
     values = {"id": "other", "machine": me.machine, "boot": me.boot, "pid": me.pid, "started": me.started}
-    return Owner(**(values | changed))
+    return LeaseHolder(**(values | changed))
 
 
-def taken(store: Store, owner: Owner, *times: float, beat: Callable[[], float] = lambda: 0.0) -> list[int]:
+def taken(store: Store, owner: LeaseHolder, *times: float, beat: Callable[[], float] = lambda: 0.0) -> list[int]:
     """What can be had at the last of these times, when `owner` has claimed image 0 and beats before each but that."""
     clock = [0.0]
-    with Claims(store, Pace(now=beat), owner) as other:
+    with Leases(store, LeaseClock(now=beat), owner) as other:
         assert other.take() == [0]
         leases._AT_WORK.discard(owner.id)
-        with Claims(store, Pace(clock=lambda: clock[0], expiry=300)) as mine:
+        with Leases(store, LeaseClock(monotonic=lambda: clock[0], expiry=300)) as mine:
             got: list[int] = []
             for clock[0] in times:
                 mine.release_all()
@@ -457,7 +457,7 @@ def test_certify_waits_no_more_than_five_minutes(tmp_path: Path) -> None:
     """For a claim from another machine whose sign of life lies in the future."""
     run, clock = small_run(), [0.0]
     with open_store(tmp_path / "run.db", run) as store:
-        away = Claims(store, Pace(now=lambda: time.time() + 1e8), strange_owner(machine="elsewhere"))
+        away = Leases(store, LeaseClock(now=lambda: time.time() + 1e8), strange_owner(machine="elsewhere"))
         away.__enter__()
         assert away.take() == [0]
 
@@ -465,13 +465,13 @@ def test_certify_waits_no_more_than_five_minutes(tmp_path: Path) -> None:
             clock[0] += 10
             assert clock[0] <= 310, "it waits for ever"
 
-        list(certify_into(store, run, pace=Pace(clock=lambda: clock[0], sleep=sleep)))
+        list(certify_into(store, run, clock=LeaseClock(monotonic=lambda: clock[0], sleep=sleep)))
         assert store.progress().open == 0
 
 
 def test_images_with_failed_attempts_come_last(store: Store) -> None:
     store.add_attempts(1, 3, "RuntimeError: x")
-    with Claims(store) as mine:
+    with Leases(store) as mine:
         assert mine.take(4) == [0, 2, 3, 1]
         assert mine.take() == []
 

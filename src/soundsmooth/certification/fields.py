@@ -26,7 +26,7 @@ def as_is(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldKind:
     """Values of one kind: which there are, as what JSON writes them, and how that is read back."""
 
     fits: Callable[[Any], bool]
@@ -74,7 +74,7 @@ class Field:
 
     name: str
     """In JSON; and of the attribute, unless that is another one."""
-    kind: Kind
+    kind: FieldKind
     column: Column | None = None
     """None: the run's file says it for all certificates together, or for the image."""
     export: Export | None = None
@@ -207,21 +207,21 @@ def _promise_json(promise: Promise) -> dict[str, str]:
     return dict(promise.values)
 
 
-INDEX = Kind(_is_index, "the number of an image: an integer from 0 on")
-COUNT = Kind(is_count, "an integer from 0 on")
+INDEX = FieldKind(_is_index, "the number of an image: an integer from 0 on")
+COUNT = FieldKind(is_count, "an integer from 0 on")
 #: Lower bounds: their decimals are truncated, so that none claims more than its exact value.
-LOWER = Kind(_is_float, "a double", _write_below, _read_float, _below)
+LOWER = FieldKind(_is_float, "a double", _write_below, _read_float, _below)
 #: Upper bounds: their decimals are raised.
-UPPER = Kind(_is_float, "a double", _write_above, _read_float, _above)
-COUNTS = Kind(_are_counts, "integers from 0 on", counts_json, _read_counts)
-MEASUREMENT = Kind(_is_measurement, "integers from 0 on", _write_measurement, _read_measurement)
-PROMISE = Kind(_is_promise, "a promise", _promise_json, Promise)
-DIGEST = Kind(is_digest, "32 bytes in hexadecimal")
-NONCE = Kind(_is_nonce, "32 bytes in hexadecimal, or empty")
-FLAG = Kind(_is_flag, "true or false")
-TEXT = Kind(_is_text, "a text")
-SOFTWARE = Kind(is_environment, "made of names and texts", dict)
-SECONDS = Kind(is_time, "a number of seconds")
+UPPER = FieldKind(_is_float, "a double", _write_above, _read_float, _above)
+COUNTS = FieldKind(_are_counts, "integers from 0 on", counts_json, _read_counts)
+MEASUREMENT = FieldKind(_is_measurement, "integers from 0 on", _write_measurement, _read_measurement)
+PROMISE = FieldKind(_is_promise, "a promise", _promise_json, Promise)
+DIGEST = FieldKind(is_digest, "32 bytes in hexadecimal")
+NONCE = FieldKind(_is_nonce, "32 bytes in hexadecimal, or empty")
+FLAG = FieldKind(_is_flag, "true or false")
+TEXT = FieldKind(_is_text, "a text")
+SOFTWARE = FieldKind(is_environment, "made of names and texts", dict)
+SECONDS = FieldKind(is_time, "a number of seconds")
 
 
 def read_json(text: str) -> Any:

@@ -14,7 +14,7 @@ from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
 from ..runs.plan import RunPlan
 from ..runs.run import begun_terms, finish_run, run_secret, start_run
 from ..runs.store import Store
-from ..runs.stored import Failure, Terms
+from ..runs.stored import Failure, RunTerms
 from .choices import Choices
 from .engines import pool_and_images, votes_elsewhere
 from .plain import say
@@ -119,7 +119,7 @@ def _show_next(console: Console, store: Store) -> None:
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 
-def noted_commitment(choices: Choices, begun: Terms | None) -> str | None:
+def noted_commitment(choices: Choices, begun: RunTerms | None) -> str | None:
     """The commitment that was given. A run that has begun holds the seed; a new one needs it."""
     expected: str | None = choices.get("commitment")
     if expected is None:

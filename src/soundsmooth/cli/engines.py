@@ -7,7 +7,7 @@ from ..certification.promise import Inputs
 from ..core.limits import seconds
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
-from ..runs.stored import Terms
+from ..runs.stored import RunTerms
 from .choices import Choices
 from .options import To, dashed
 from .shared import inputs, recipe, smoother
@@ -33,7 +33,7 @@ def votes_elsewhere(choices: Choices) -> bool:
 
 
 @contextmanager
-def pool_and_images(choices: Choices, begun: Terms | None) -> Iterator[tuple[WorkerPool, Inputs]]:
+def pool_and_images(choices: Choices, begun: RunTerms | None) -> Iterator[tuple[WorkerPool, Inputs]]:
     """Who votes, and on what. Elsewhere the first worker loads the model, and not this process."""
     name = engine_name(choices)
     if name == "local":

@@ -22,12 +22,12 @@ _AT_WORK: set[str] = set()
 
 
 @dataclass(frozen=True)
-class Pace:
+class LeaseClock:
     """The clocks, and how to wait."""
 
     now: Callable[[], float] = time.time
     """What is written as a sign of life. Nobody compares it with a clock."""
-    clock: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = time.monotonic
     """By which this process waits: its own, which nobody sets."""
     sleep: Callable[[float], None] = time.sleep
     look: float = 0.5
@@ -37,7 +37,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Owner:
+class LeaseHolder:
     """A process, in a way that its number alone does not tell: numbers are used again."""
 
     id: str
@@ -48,13 +48,13 @@ class Owner:
     started: str
 
     @classmethod
-    def me(cls) -> "Owner":
+    def me(cls) -> "LeaseHolder":
         pid = os.getpid()
         return cls(secrets.token_hex(8), platform.node(), _boot(), pid, _start_of(pid))
 
     def alive(self, silent: float, expiry: float) -> bool:
         """Whether the owner still works, if it was seen to be silent for so many seconds."""
-        here = Owner.me()
+        here = LeaseHolder.me()
         if self.machine != here.machine or sys.platform == "win32":  # where a process cannot be asked for
             return silent < expiry
         if self.boot != here.boot or not _exists(self.pid) or _start_of(self.pid) != self.started:
@@ -90,21 +90,21 @@ def _exists(pid: int) -> bool:
 
 
 @dataclass
-class Claims:
+class Leases:
     """What this process has claimed of a run."""
 
     store: Store
-    pace: Pace = field(default_factory=Pace)
-    owner: Owner = field(default_factory=Owner.me)
+    clock: LeaseClock = field(default_factory=LeaseClock)
+    owner: LeaseHolder = field(default_factory=LeaseHolder.me)
     _heard: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of other owners: the last sign of life, and when it was first seen, by this process's clock."""
 
-    def __enter__(self) -> "Claims":
+    def __enter__(self) -> "Leases":
         owner = self.owner
         _AT_WORK.add(owner.id)
         self.store.db.execute(
             "INSERT INTO owners (id, machine, boot, pid, started, beat) VALUES (?, ?, ?, ?, ?, ?)",
-            owner.id, owner.machine, owner.boot, owner.pid, owner.started, self.pace.now(),
+            owner.id, owner.machine, owner.boot, owner.pid, owner.started, self.clock.now(),
         )  # fmt: skip
         return self
 
@@ -132,7 +132,7 @@ class Claims:
 
     def beat(self) -> None:
         """A sign of life, in the transaction of whatever else is written."""
-        self.store.db.execute("UPDATE owners SET beat = ? WHERE id = ?", self.pace.now(), self.owner.id)
+        self.store.db.execute("UPDATE owners SET beat = ? WHERE id = ?", self.clock.now(), self.owner.id)
 
     def release(self, place: int) -> None:
         self.store.db.execute("DELETE FROM claims WHERE place = ? AND owner = ?", place, self.owner.id)
@@ -143,7 +143,7 @@ class Claims:
     def _drop_the_dead(self) -> None:
         others = "SELECT id, machine, boot, pid, started, beat FROM owners WHERE id != ?"
         for *owner, beat in list(self.store.db.rows(others, self.owner.id)):
-            if not Owner(*owner).alive(self._silent(owner[0], beat), self.pace.expiry):
+            if not LeaseHolder(*owner).alive(self._silent(owner[0], beat), self.clock.expiry):
                 self._forget(owner[0])
         self.store.db.execute("DELETE FROM claims WHERE owner NOT IN (SELECT id FROM owners)")  # nobody would free them
 
@@ -153,7 +153,7 @@ class Claims:
         Guarantee: it depends on whether the sign changes, and not on what it says: the clocks of other machines, ahead
         or behind, make no difference.
         """
-        now = self.pace.clock()
+        now = self.clock.monotonic()
         sign, since = self._heard.get(owner, (None, now))
         if sign != beat:
             self._heard[owner], since = (beat, now), now

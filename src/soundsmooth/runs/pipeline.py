@@ -17,12 +17,12 @@ from ..independence.measure import Again, Drawn, drawn_rows, measurement, rows_b
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, noise_blocks
-from .leases import Claims, Pace
+from .leases import LeaseClock, Leases
 from .plan import RunPlan
 from .same_model import SameModel
 from .scheduler import Scheduler
 from .store import Store
-from .stored import Failure, Terms
+from .stored import Failure, RunTerms
 from .tasks import Outcome, Task
 
 Advance = Callable[[int], None]
@@ -30,14 +30,14 @@ Advance = Callable[[int], None]
 ALL_FAIL = 10
 
 
-def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> Terms:
+def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> RunTerms:
     """What the store of a new run is fixed to, which is `kept` in a file or in memory."""
     if plan.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
         )
-    return Terms(plan.promise, plan.secret, plan.block_size(kept), votes)
+    return RunTerms(plan.promise, plan.secret, plan.block_size(kept), votes)
 
 
 def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
@@ -46,7 +46,7 @@ def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
 
 
 def certify_into(
-    store: Store, plan: RunPlan, advance: Advance = lambda _: None, pace: Pace | None = None
+    store: Store, plan: RunPlan, advance: Advance = lambda _: None, clock: LeaseClock | None = None
 ) -> Generator[Certificate | Failure, None, None]:
     """Finish the run. What this process issues is yielded as soon as it is stored; a Failure for what it gives up.
 
@@ -55,13 +55,13 @@ def certify_into(
     kind of device; each is issued once. A model that raises an error is asked again on the same noise, and never on
     other noise. Where a model is not fixed by its digest, one that votes otherwise than before is rejected.
     """
-    with Claims(store, pace or Pace()) as claims:
+    with Leases(store, clock or LeaseClock()) as leases:
         store.reopen_failures()
         if not store.has_open_images():
             return
         keep = _batches_in_a_block(store, plan) if plan.settings.noise == "batchwise" else None
         with closing(Scheduler(plan, keep)) as scheduler:
-            yield from _RunWriter(store, plan, claims, advance, scheduler, SameModel(store, plan)).finish()
+            yield from _RunWriter(store, plan, leases, advance, scheduler, SameModel(store, plan)).finish()
 
 
 def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
@@ -76,7 +76,7 @@ class _RunWriter:
 
     store: Store
     plan: RunPlan
-    claims: Claims
+    leases: Leases
     advance: Advance
     scheduler: Scheduler
     same: SameModel
@@ -103,10 +103,10 @@ class _RunWriter:
                 self._held += self.same.hear(self.scheduler.step())
                 if not self.same.tasks:
                     yield from self._write_held()
-            self.claims.release_all()  # of what failed here and was opened again by another process
+            self.leases.release_all()  # of what failed here and was opened again by another process
             if self.store.has_open_images():  # others are at work on it; if they die, it is ours
-                self.claims.pace.sleep(self.claims.pace.look)
-                self.claims.beat()
+                self.leases.clock.sleep(self.leases.clock.look)
+                self.leases.beat()
 
     # What is still to be done
 
@@ -127,7 +127,7 @@ class _RunWriter:
             return False
         while not self._groups and not self._nothing_free:
             batchwise = self.plan.settings.noise == "batchwise"
-            places = self.claims.take(len(self.plan.inputs.levels) if batchwise else 1)
+            places = self.leases.take(len(self.plan.inputs.levels) if batchwise else 1)
             self._nothing_free = not places
             self._groups.extend(self._grouped(places))
         return bool(self._groups)
@@ -172,7 +172,7 @@ class _RunWriter:
         if not outcomes:
             return []
         with self.store.transaction():
-            self.claims.beat()
+            self.leases.beat()
             written = [self._write(outcome) for outcome in outcomes]
         self.advance(sum(outcome.task.block.count for outcome in outcomes if outcome.task.again is None))
         issued = [record for record in written if record is not None]
@@ -236,7 +236,7 @@ class _RunWriter:
             self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
         self._guesses.pop(place, None)
         self._rows.pop(place, None)
-        self.claims.release(place)
+        self.leases.release(place)
         return certificate if issued else None
 
     def _measurement(self, place: int) -> Measurement | None:
@@ -250,5 +250,5 @@ class _RunWriter:
         """Give the image up for now, with what was still to be done for it."""
         left = ([task for task in group if task.place != place] for group in self._groups)
         self._groups = deque(group for group in left if group)
-        self.claims.release(place)
+        self.leases.release(place)
         return self.store.add_failure(place)

@@ -15,7 +15,7 @@ from ..smoothing.blocks import VoteBlock, block_size, vote_blocks
 from ..smoothing.job import VotingJob
 from .pools import WorkerPool
 from .tasks import Image
-from .worker import MIXED, Kind, Survey
+from .worker import MIXED, ModelSurvey, WorkerKind
 
 
 def plan_run(
@@ -43,7 +43,7 @@ def plan_run(
     )
 
 
-def promise_of(found: Survey, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
+def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
     """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
     law = found.law
     for image in inputs.levels:
@@ -80,7 +80,7 @@ class RunPlan:
     identity: Identity
     law: Law
     batch: int
-    kind: Kind
+    kind: WorkerKind
     """The kind that the first worker had: all must have it, unless the promise says `mixed`."""
     inputs: Inputs
     settings: Settings

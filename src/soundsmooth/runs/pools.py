@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from ..certification.settings import Settings
 from ..core.grid import Levels
 from ..smoothing.classifier import Smoothing
-from .worker import Survey, Worker
+from .worker import ModelSurvey, Worker
 
 #: Seconds between two looks at clocks and at the size of the pool.
 LOOK = 1.0
@@ -85,12 +85,12 @@ class WorkerPool(ABC):
         """What is recorded about it beside a certificate."""
         return {}
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
+    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
         """What is to be promised of the model; a ValueError if it cannot be loaded."""
         self._first = self.start_worker()
         self._first.call("survey", images, settings)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"
-        found: Survey = self._first_answer(work, advice, FIRST_SECONDS)
+        found: ModelSurvey = self._first_answer(work, advice, FIRST_SECONDS)
         return found
 
     def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
@@ -143,7 +143,7 @@ class LocalPool(WorkerPool):
             self._answered.wait_for(lambda: any(worker.answers for worker in local), seconds)
             return [Message(worker, worker.answers.popleft()) for worker in local for _ in range(len(worker.answers))]
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
+    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
         """In the thread that asks: there is nobody to wait for."""
         return Worker(self._smoothing).survey(images, settings)
 

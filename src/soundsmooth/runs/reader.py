@@ -21,7 +21,7 @@ from ..smoothing.blocks import VoteBlock, vote_blocks
 from .damage import check_kinds, check_schema, types_of
 from .database import MEMORY, Database
 from .schema import SAID, schema, stored_fields
-from .stored import Failure, Progress, StoredBlock, StoredCertificate, Terms, whole
+from .stored import Failure, Progress, RunTerms, StoredBlock, StoredCertificate, whole
 
 Row = tuple[Any, ...]
 Software = dict[str, str]
@@ -45,7 +45,7 @@ def digest_of(line: str) -> bytes:
     return hashlib.sha256(line.encode()).digest()
 
 
-class _Head:
+class _RunHeader:
     """What the run is fixed to."""
 
     def __init__(self, db: Database) -> None:
@@ -95,7 +95,7 @@ class _Head:
         return self._said["commitment"]
 
     @cached_property
-    def stated(self) -> Terms:
+    def stated(self) -> RunTerms:
         """What the run says it was fixed to; a ValueError if it cannot be made sense of. Whether seed and promise fit
         each other is another matter.
         """
@@ -105,10 +105,10 @@ class _Head:
         if held["votes"] not in VOTES:
             raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
         secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
-        return Terms(promise, secret, whole(held["block"], "block"), VOTES[held["votes"]])
+        return RunTerms(promise, secret, whole(held["block"], "block"), VOTES[held["votes"]])
 
     @cached_property
-    def terms(self) -> Terms:
+    def terms(self) -> RunTerms:
         """The same for a file that does not contradict itself: with our tables, and a seed and as many images as
         promised; a ValueError otherwise.
         """
@@ -147,7 +147,7 @@ class _Head:
         return self.db.rows(f"SELECT {columns} FROM {table} ORDER BY {order}")
 
 
-class _Votes(_Head):
+class _StoredVotes(_RunHeader):
     """What is stored of the votes."""
 
     def block_of(self, row: Row) -> StoredBlock:
@@ -242,7 +242,7 @@ class _Votes(_Head):
             raise self.damaged(f"this says nothing of software and machine: {text[:80]!r}") from None
 
 
-class RunReader(_Votes):
+class RunReader(_StoredVotes):
     """A run that is read, finished or not: its terms, its votes, its certificates and failures."""
 
     @classmethod
@@ -376,7 +376,7 @@ def _size(stored: StoredBlock) -> int:
     return stored.block.count
 
 
-def terms_at(path: Path) -> Terms | None:
+def terms_at(path: Path) -> RunTerms | None:
     """The terms of the run in a file; None if there is no run in it yet."""
     if not path.exists():
         return None

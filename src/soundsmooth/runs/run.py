@@ -18,7 +18,7 @@ from .plan import RunPlan, plan_run
 from .pools import LocalPool, WorkerPool
 from .reader import terms_at
 from .store import Store
-from .stored import Failure, Progress, Terms
+from .stored import Failure, Progress, RunTerms
 from .summary import average_certified_radius, certified_accuracies
 
 OnResult = Callable[[Certificate | Failure], None]
@@ -144,12 +144,12 @@ def start_run(
     return plan, open_store(out, plan, votes)
 
 
-def begun_terms(out: Path | None) -> Terms | None:
+def begun_terms(out: Path | None) -> RunTerms | None:
     """The terms of the run in a file; None if there is no run in it yet."""
     return None if out is None else terms_at(out)
 
 
-def run_secret(begun: Terms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:
+def run_secret(begun: RunTerms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:
     """The given secret; the seed of the run that has begun, if none is given."""
     if begun is None or seed is not None:
         return secret(seed, nonce)

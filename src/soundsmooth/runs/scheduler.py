@@ -18,7 +18,7 @@ from .plan import RunPlan
 from .pools import LOOK, WorkerDied, WorkerHandle
 from .tasks import Outcome, Task
 from .voter import ATTEMPTS
-from .worker import MIXED, Kind, WorkerReady
+from .worker import MIXED, WorkerKind, WorkerReady
 
 #: This many images for each worker are kept where the workers can fetch them.
 IMAGES_KEPT = 3
@@ -56,7 +56,7 @@ class Scheduler:
         self._suspects: dict[Task, list[str]] = {}
         self._images: dict[int, Any] = {}
         self._order = _SelectionFirst()
-        self._kinds: dict[Kind, None] = {}
+        self._kinds: dict[WorkerKind, None] = {}
         self._bad_starts = 0
         self._looked = 0.0
         self._manned = time.monotonic()
@@ -149,7 +149,7 @@ class Scheduler:
             return []
         return [self._settle(worker, outcome) for outcome in what if outcome.task in worker.begun]
 
-    def _accept(self, kind: Kind) -> None:
+    def _accept(self, kind: WorkerKind) -> None:
         """A ValueError for a worker of another kind than the first, unless that was promised."""
         self._kinds[kind] = None
         if kind != self._plan.kind and self._plan.identity.device != MIXED:

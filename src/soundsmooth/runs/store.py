@@ -21,7 +21,7 @@ from .damage import check_kinds
 from .database import Database
 from .reader import VOTES, RunReader, digest_of
 from .schema import ALL, SCHEMA, VERSION, State, stored_fields
-from .stored import Failure, Terms
+from .stored import Failure, RunTerms
 
 LARGEST = (1 << 63) - 1
 #: The first row wins.
@@ -37,7 +37,7 @@ class Store(RunReader):
     """
 
     @classmethod
-    def begin(cls, path: Path | None, terms: Terms, inputs: Inputs) -> "Store":
+    def begin(cls, path: Path | None, terms: RunTerms, inputs: Inputs) -> "Store":
         """A new run, or the one that is there already if it has the same terms; otherwise a ValueError says why.
 
         Without a path the run is kept in memory, for this thread, until the store is closed.
@@ -70,7 +70,7 @@ class Store(RunReader):
         """Asked inside the transaction: another process may have begun the run a moment ago."""
         return not self.db.one("SELECT COUNT(*) FROM sqlite_master")
 
-    def _create(self, terms: Terms, inputs: Inputs) -> None:
+    def _create(self, terms: RunTerms, inputs: Inputs) -> None:
         if self.db.blank:
             self.db.create(SCHEMA)
         values = {
@@ -88,7 +88,7 @@ class Store(RunReader):
             ((place, *image) for place, image in enumerate(zip(inputs.indices, inputs.labels, strict=True))),
         )
 
-    def _check(self, asked: Terms, inputs: Inputs) -> None:
+    def _check(self, asked: RunTerms, inputs: Inputs) -> None:
         found = differences(self.terms, asked)
         if found:
             raise ValueError(
@@ -200,7 +200,7 @@ class Store(RunReader):
         self.db.execute("INSERT INTO findings (at, place, text) VALUES (?, ?, ?)", _now(), place, text)
 
 
-def differences(begun: Terms, asked: Terms) -> list[str]:
+def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
     """Where two runs' terms differ, field by field."""
     pairs = [(name, old, asked.promise.values[name]) for name, old in begun.promise.values.items()]
     pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]

@@ -10,7 +10,7 @@ from ..certification.settings import Settings, promised_settings
 from ..smoothing.blocks import VoteBlock
 
 
-class Terms(NamedTuple):
+class RunTerms(NamedTuple):
     """What a run is fixed to when it begins: the promise and the key, and what is stored of the votes."""
 
     promise: Promise

@@ -26,7 +26,7 @@ def look_ahead(replica: Replica) -> int:
     return 0 if replica.model.placement is None else AHEAD
 
 
-class _Begun(NamedTuple):
+class _PendingTask(NamedTuple):
     task: Task
     image: Image
     start: float
@@ -46,7 +46,7 @@ class Voter:
         self._job, self._replica = job, replica
         self._noise, self._voting = job.noise(replica, keep), job.voting(replica)
         self.ahead = look_ahead(replica)
-        self._waiting: deque[_Begun] = deque()
+        self._waiting: deque[_PendingTask] = deque()
         self._finished = time.perf_counter()
         self._alone: RowsAlone | None = None
         if job.identity.independence.measured:
@@ -68,9 +68,9 @@ class Voter:
         while self._waiting:
             yield self._finish(self._waiting.popleft())
 
-    def _begin(self, task: Task, image: Image) -> _Begun:
+    def _begin(self, task: Task, image: Image) -> _PendingTask:
         start, votes = time.perf_counter(), None if task.again is not None else self._begin_block(task.block, image)
-        return _Begun(task, image, start, votes, self._replica.model.changes())
+        return _PendingTask(task, image, start, votes, self._replica.model.changes())
 
     def _begin_block(self, block: VoteBlock, image: Image) -> PendingVotes | Exception:
         settings = self._job.settings
@@ -83,7 +83,7 @@ class Voter:
         except Exception as error:
             return error
 
-    def _finish(self, begun: _Begun) -> Outcome:
+    def _finish(self, begun: _PendingTask) -> Outcome:
         """The votes, after as many attempts as it takes."""
         errors: list[str] = []
         votes = self._votes(begun, errors)
@@ -92,7 +92,7 @@ class Voter:
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, begun: _Begun, errors: list[str]) -> CopyVotes | Bits | None:
+    def _votes(self, begun: _PendingTask, errors: list[str]) -> CopyVotes | Bits | None:
         try:
             if isinstance(begun.votes, Exception):
                 raise begun.votes
@@ -107,7 +107,7 @@ class Voter:
         self._job.check_model(self._replica, changed)  # before its votes are stored: later nobody could tell
         return votes
 
-    def _hits_alone(self, begun: _Begun) -> Bits:
+    def _hits_alone(self, begun: _PendingTask) -> Bits:
         assert begun.task.again is not None
         try:
             return self._rows_alone().hits(begun.image.number, begun.image.levels, begun.task.again)

@@ -30,7 +30,7 @@ MIXED = "mixed"
 KERNELS = ("soundsmooth", "numpy", "onnxruntime", "torch")
 
 
-class Kind(NamedTuple):
+class WorkerKind(NamedTuple):
     """What decides how a forward pass rounds, beyond what the promise fixes."""
 
     device: str
@@ -43,13 +43,13 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Survey:
+class ModelSurvey:
     """What a worker finds out about the model, so that the promise can be made by somebody who cannot load it."""
 
     identity: Identity
     law: Law
     batch: int
-    kind: Kind
+    kind: WorkerKind
     environment: Mapping[str, str]
     check: bool = False
     """Whether the rows are to be checked before the run."""
@@ -58,7 +58,7 @@ class Survey:
 class WorkerReady(NamedTuple):
     """A worker that is ready to vote, and how many tasks it begins before it finishes the first."""
 
-    kind: Kind
+    kind: WorkerKind
     ahead: int
 
 
@@ -71,7 +71,7 @@ class Worker:
         self._smoothing: Smoothing | None = None
         self._voter: Voter | None = None
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> Survey:
+    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
         """Reject what cannot work, and say what is to be promised. A few images are enough for that."""
         smoothing = self._loaded()
         identity = smoothing.survey(images[0], settings)
@@ -80,7 +80,7 @@ class Worker:
         recorded = environment(identity.kind) | {"noise made on": smoothing.made} | identity.recorded
         batch = smoothing.batch_for(images[0].shape, settings.n)
         check = check_first(smoothing.model, identity)
-        return Survey(identity, smoothing.law, batch, kind_of(identity), recorded, check)
+        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check)
 
     def check(self, images: Sequence[Levels], settings: Settings) -> None:
         """Reject a model whose rows are seen to depend on each other. After `survey`."""
@@ -135,12 +135,12 @@ def _compact(outcome: Outcome) -> Outcome:
     return outcome._replace(votes=replace(outcome.votes, labels=outcome.votes.labels.astype(np.int16)))
 
 
-def kind_of(identity: Identity) -> Kind:
+def kind_of(identity: Identity) -> WorkerKind:
     """The kind of worker that a model with this identity has here."""
     found = environment()
     software = " ".join(f"{name}={found[name]}" for name in KERNELS if name in found)
     computes = identity.device == "cpu" or identity.independence.measured
-    return Kind(identity.device, processor() if computes else "any", software)
+    return WorkerKind(identity.device, processor() if computes else "any", software)
 
 
 def _difference(promised: Identity, found: Identity) -> str:

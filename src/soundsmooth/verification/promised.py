@@ -16,7 +16,7 @@ from ..models.kind import FlagValues
 from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
-from ..runs.stored import Terms, whole
+from ..runs.stored import RunTerms, whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
@@ -240,7 +240,7 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
 
 
-def promised_job(terms: Terms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> VotingJob:
+def promised_job(terms: RunTerms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> VotingJob:
     """What was promised to vote, on this machine: the stored promise gives the key."""
     settings = terms.settings
     smoothing.check(inputs.shape, inputs.levels[0].size, max(settings.n, settings.n0))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from statsmodels.stats.proportion import proportion_confint
 
 from soundsmooth.lab.gallery import art
-from soundsmooth.lab.gallery.certifiers import Refused, Task
+from soundsmooth.lab.gallery.certifiers import CertifierTask, Refused
 from soundsmooth.lab.gallery.entries import listing1
 from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
@@ -59,7 +59,7 @@ def test_listing1_is_false_for_art() -> None:
 
 def test_votes_and_radius_are_arts() -> None:
     """The same draws again, in ART's order: selection first. The radius is scipy's, bit for bit."""
-    answer = art.Art(batch=300).certify(above(0.25), 2, np.full((1, 2, 2), 128), Task(SIGMA, 1000, n0=100))
+    answer = art.Art(batch=300).certify(above(0.25), 2, np.full((1, 2, 2), 128), CertifierTask(SIGMA, 1000, n0=100))
     np.random.seed(1)
     _, noise = (np.random.normal(scale=0.5, size=(n, 1, 2, 2)).astype(np.float32)[:, 0, 0, 0] for n in (100, 1000))
     hits = int((noise + np.float32(128) / np.float32(255) > np.float32(0.25)).sum())
@@ -68,7 +68,7 @@ def test_votes_and_radius_are_arts() -> None:
 
 
 def test_an_even_vote_is_an_abstention() -> None:
-    answer = art.Art().certify(above(128 / 255), 2, np.full(1, 128), Task(SIGMA, 1000))
+    answer = art.Art().certify(above(128 / 255), 2, np.full(1, 128), CertifierTask(SIGMA, 1000))
     assert answer.label is None
     assert answer.radius == 0
     assert 0.4 < answer.p_lower < 0.5
@@ -76,9 +76,9 @@ def test_an_even_vote_is_an_abstention() -> None:
 
 def test_what_art_cannot_do_is_refused() -> None:
     with pytest.raises(Refused, match="hoeffding"):
-        art.Art().certify(above(0), 2, np.zeros(1, int), Task(SIGMA, 100, bound="hoeffding"))
+        art.Art().certify(above(0), 2, np.zeros(1, int), CertifierTask(SIGMA, 100, bound="hoeffding"))
     with pytest.raises(Refused, match="all n copies at once"):
-        art.Art().certify(above(0), 2, np.zeros(150_528, int), Task(SIGMA, 10**9))
+        art.Art().certify(above(0), 2, np.zeros(150_528, int), CertifierTask(SIGMA, 10**9))
 
 
 def test_without_art_there_is_a_helpful_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_without_art_there_is_a_helpful_error(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(ValueError, match="pip install torch adversarial-robustness-toolbox packaging statsmodels"):
-        art.Art().certify(above(0), 2, np.zeros(1, int), Task(SIGMA, 100))
+        art.Art().certify(above(0), 2, np.zeros(1, int), CertifierTask(SIGMA, 100))
 
 
 def test_it_is_known_whether_art_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

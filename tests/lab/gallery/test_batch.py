@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.lab.gallery.assumption_breakers import Asked, try_deployment
-from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Certifier, CertifierTask, FloatSum, GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries.batch import LEVEL, SHAPE, SIGMA, brighter_than, run, step
 from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
@@ -46,6 +46,6 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """Exact noise does not help: this is why `proved` must refuse. Fails by chance with probability below 1e-11."""
-    make, task = brighter_than(LEVEL - STEP / 2), Task(SIGMA, N)
+    make, task = brighter_than(LEVEL - STEP / 2), CertifierTask(SIGMA, N)
     one, other = (Asked(make, np.full(SHAPE, level), task) for level in (LEVEL, LEVEL - STEP))
     assert try_deployment("batch", Ours(independence="assumed"), one, other, "assumed").finding is Finding.VOID

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from soundsmooth.exact import BOUNDS, Look
-from soundsmooth.lab.gallery.certifiers import Ours, Task
+from soundsmooth.lab.gallery.certifiers import CertifierTask, Ours
 from soundsmooth.lab.gallery.entries.common_coin import ALPHA, RUNS, SIGMA, TOO_MANY, P, bounds, run
 from soundsmooth.lab.gallery.false_rates import judge_rate
 from soundsmooth.lab.gallery.measured import AGAIN, NAIVE
@@ -15,7 +15,7 @@ from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
 N = 2000
-TASK = Task(SIGMA, N, n0=20, alpha=ALPHA)
+TASK = CertifierTask(SIGMA, N, n0=20, alpha=ALPHA)
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.lab.gallery.assumption_breakers import Asked, try_deployment
-from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Certifier, CertifierTask, FloatSum, GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries.counter import SIGMA, Counter, RunningMean, run, same
 from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
@@ -44,7 +44,7 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """No chance involved. This is why `proved` must refuse: nothing outside the model can see the memory."""
-    asked = Asked(same(Counter(2 * N)), WHITE, Task(SIGMA, N))
+    asked = Asked(same(Counter(2 * N)), WHITE, CertifierTask(SIGMA, N))
     assert try_deployment("counter", Ours(independence="assumed"), asked, asked, "counts").finding is Finding.VOID
 
 

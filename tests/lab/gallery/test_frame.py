@@ -11,12 +11,12 @@ import pytest
 from command import run_command
 from soundsmooth.lab.gallery.certifiers import (
     Answer,
+    CertifierTask,
     FloatSum,
     GuardBand,
     Ours,
     Refused,
     Standard,
-    Task,
     one_hot,
     values,
 )
@@ -65,7 +65,7 @@ CERTIFIERS = [Standard("float16"), Standard("float32"), Standard("float64"), Flo
 @pytest.mark.parametrize("label", [0, 1])
 def test_certifiers_agree_on_a_constant(certifier, label: int) -> None:
     """All votes for one class: everybody gives the same label, radius and counts."""
-    found = certifier.certify(constant(label), 2, np.full((2, 2), 100), Task(Fraction(1, 2), 500, n0=50))
+    found = certifier.certify(constant(label), 2, np.full((2, 2), 100), CertifierTask(Fraction(1, 2), 500, n0=50))
     assert found.label == label
     assert found.counts[label] == 500
     assert found.radius == pytest.approx(1.1013, abs=0.02)
@@ -73,20 +73,20 @@ def test_certifiers_agree_on_a_constant(certifier, label: int) -> None:
 
 def test_guard_band_votes_against_near_a_boundary() -> None:
     """In half precision the guard is wider than half a level, so no copy is left and it abstains."""
-    found = GuardBand("float16").certify(constant(1), 2, np.full(3, 100), Task(Fraction(1, 2), 500, n0=50))
+    found = GuardBand("float16").certify(constant(1), 2, np.full(3, 100), CertifierTask(Fraction(1, 2), 500, n0=50))
     assert found.label is None
     assert found.counts[2] == 500
-    single = GuardBand().certify(constant(1), 2, np.full(3, 100), Task(Fraction(1, 2), 500, n0=50))
+    single = GuardBand().certify(constant(1), 2, np.full(3, 100), CertifierTask(Fraction(1, 2), 500, n0=50))
     assert single.label == 1
 
 
 def test_ours_refuses_where_proof_is_asked_for() -> None:
     pair = Pair(constant(1), np.full(1, 3), np.full(1, 4))
-    found = try_pair("x", Ours(independence="proved"), pair, Task(Fraction(1, 2), 100))
+    found = try_pair("x", Ours(independence="proved"), pair, CertifierTask(Fraction(1, 2), 100))
     assert found.finding is Finding.REFUSED
     assert "cannot be proved" in found.note
     with pytest.raises(Refused):
-        Ours(independence="proved").certify(pair.make, 2, pair.a, Task(Fraction(1, 2), 100))
+        Ours(independence="proved").certify(pair.make, 2, pair.a, CertifierTask(Fraction(1, 2), 100))
 
 
 def test_values_are_divided_in_their_own_precision() -> None:

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from soundsmooth.lab.gallery.certifiers import GuardBand, Task, guard_width
+from soundsmooth.lab.gallery.certifiers import CertifierTask, GuardBand, guard_width
 from soundsmooth.lab.gallery.guard_loss import PAPER_NEAR, kept_share, losses, near_boundary, print_losses
 
 HALF = Fraction(1, 2)
@@ -62,7 +62,7 @@ def test_the_guard_band_certifier_loses_that_share() -> None:
     coordinate moved by all of 1/16 by that, the share would be 0.452. 0.1 is accepted: by Hoeffding a correct
     program fails with 2·exp(−2·2000·0.078²) < 6e-11, and a share of 0.997 passes with exp(−2·2000·0.42²) < 1e-300.
     """
-    task = Task(HALF, 2000, n0=1)
+    task = CertifierTask(HALF, 2000, n0=1)
     answer = GuardBand().certify(lambda dtype: lambda batch: np.zeros((len(batch), 2)), 2, np.full(3072, 128), task)
     assert abs(answer.counts[0] / 2000 - 0.474) < 0.1
 

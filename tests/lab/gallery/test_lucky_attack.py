@@ -9,7 +9,16 @@ import pytest
 from soundsmooth.exact.balls import precision, upper_end
 from soundsmooth.exact.binomial import tail
 from soundsmooth.lab.gallery.art import Art
-from soundsmooth.lab.gallery.certifiers import Answer, Array, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import (
+    Answer,
+    Array,
+    CertifierTask,
+    FloatSum,
+    GuardBand,
+    MakeScores,
+    Ours,
+    Standard,
+)
 from soundsmooth.lab.gallery.entries import lucky_attack
 from soundsmooth.lab.gallery.entries.lucky_attack import CANDIDATES, VOTES, candidates
 from soundsmooth.lab.gallery.false_rates import least_hits
@@ -26,7 +35,7 @@ class Boastful:
 
     name: str = "boastful"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         found = Ours().certify(make, classes, x, task)
         return replace(found, radius=2 * found.radius)
 

@@ -7,7 +7,7 @@ import pytest
 
 from soundsmooth.lab.gallery.certifiers import values
 from soundsmooth.lab.gallery.images import load_images
-from soundsmooth.lab.gallery.membership import Memory
+from soundsmooth.lab.gallery.membership import RememberedImages
 
 DTYPES = ("float16", "float32", "float64")
 
@@ -39,7 +39,7 @@ def test_early_out_equals_the_definition(name: str) -> None:
     parts += [noisy(x, 1.0, dtype, 1, rng) for x in strangers[:300]]
     parts += [values(known + rng.integers(-400, 400, known.shape), dtype) for _ in range(5)]
     batch = np.concatenate(parts)
-    found = Memory(known, dtype).owners(batch)
+    found = RememberedImages(known, dtype).owners(batch)
     assert len(batch) == 1500
     assert found.tolist() == by_definition(known, batch, dtype)
     assert (found[:300] >= 0).mean() > 0.9  # copies of remembered images
@@ -56,7 +56,7 @@ def test_few_bright_pixels(name: str) -> None:
     batch = np.concatenate([noisy(x, 1.0, dtype, 30, rng) for x in known])
     without_black = known[(known > 0).any(axis=1)]
     for images in (without_black, np.concatenate([without_black, np.zeros((1, 30), int)])):
-        found = Memory(images, dtype).owners(batch)
+        found = RememberedImages(images, dtype).owners(batch)
         assert found.tolist() == by_definition(images, batch, dtype)
         assert len(set(found.tolist())) > 5
     assert (found >= 0).all()
@@ -64,7 +64,7 @@ def test_few_bright_pixels(name: str) -> None:
 
 def test_zeros_and_not_a_number() -> None:
     """x_i = 0 passes for every a_i, and NaN for none."""
-    memory = Memory(np.arange(1, 41).reshape(2, 20), np.dtype("float32"))
+    memory = RememberedImages(np.arange(1, 41).reshape(2, 20), np.dtype("float32"))
     batch = np.zeros((2, 20), np.float32)
     batch[1, 7] = np.nan
     assert memory.owners(batch).tolist() == [0, -1]
@@ -73,4 +73,4 @@ def test_zeros_and_not_a_number() -> None:
 
 def test_nothing_to_remember() -> None:
     with pytest.raises(ValueError, match="no images"):
-        Memory(np.zeros((0, 4), int), np.dtype("float32"))
+        RememberedImages(np.zeros((0, 4), int), np.dtype("float32"))

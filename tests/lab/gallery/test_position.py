@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.lab.gallery.assumption_breakers import Asked, try_deployment
-from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Certifier, CertifierTask, FloatSum, GuardBand, Ours, Standard
 from soundsmooth.lab.gallery.entries.position import SIGMA, first_row, one_by_one, run
 from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
@@ -43,7 +43,7 @@ def test_ours_refuses_where_proof_is_asked_for() -> None:
 
 def test_where_honesty_is_assumed_ours_is_void_as_well() -> None:
     """No chance involved. This is why `proved` must refuse what is not one function of its own row."""
-    certified, deployed = (Asked(make, A, Task(SIGMA, 1000)) for make in (first_row, one_by_one(first_row)))
+    certified, deployed = (Asked(make, A, CertifierTask(SIGMA, 1000)) for make in (first_row, one_by_one(first_row)))
     assert (
         try_deployment("position", Ours(independence="assumed"), certified, deployed, "assumed").finding is Finding.VOID
     )

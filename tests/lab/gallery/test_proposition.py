@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.gallery import proposition_4_1
-from soundsmooth.lab.gallery.certifiers import Certifier, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Certifier, CertifierTask, Ours, Standard
 from soundsmooth.lab.gallery.contradicting_pairs import Pair
 from soundsmooth.lab.gallery.entries import proposition
 from soundsmooth.lab.gallery.images import load_images
@@ -115,4 +115,4 @@ def test_a_class_without_images_is_an_error(tmp_path: Path) -> None:
 
 
 def test_default_task_reaches_radius_three() -> None:
-    assert radius(proposition.COPIES, Task(Fraction(1), proposition.COPIES).n) > 3
+    assert radius(proposition.COPIES, CertifierTask(Fraction(1), proposition.COPIES).n) > 3

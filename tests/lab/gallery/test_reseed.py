@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from soundsmooth.lab.gallery import global_generators
-from soundsmooth.lab.gallery.certifiers import Certifier, FloatSum, GuardBand, MakeScores, Ours, Standard, Task
+from soundsmooth.lab.gallery.certifiers import Certifier, CertifierTask, FloatSum, GuardBand, MakeScores, Ours, Standard
 from soundsmooth.lab.gallery.contradicting_pairs import Pair, try_pair
 from soundsmooth.lab.gallery.entries import reseed
 from soundsmooth.lab.gallery.options import Options
@@ -66,7 +66,7 @@ def test_ours_loses_nothing_to_it_even_where_honesty_is_assumed(make: MakeScores
     kept = np.random.get_state()
     pair = Pair(make, np.full(1, 210), np.full(1, 209))
     with torch.random.fork_rng(devices=[]):
-        one = try_pair("reseed", Ours(), pair, Task(Fraction(1, 2), N))
+        one = try_pair("reseed", Ours(), pair, CertifierTask(Fraction(1, 2), N))
     np.random.set_state(kept)
     assert one.finding in (Finding.ABSTAINS, Finding.HOLDS, Finding.REFUSED)
 

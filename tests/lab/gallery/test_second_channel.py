@@ -6,13 +6,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from soundsmooth.lab.gallery.certifiers import Ours, Scores, Task
+from soundsmooth.lab.gallery.certifiers import CertifierTask, Ours, Scores
 from soundsmooth.lab.gallery.entries.second_channel import SIGMA, Counting, Listening, run
 from soundsmooth.lab.gallery.measured import measuring, never_alone, votes_alone
 from soundsmooth.lab.gallery.options import Options
 from soundsmooth.lab.gallery.trial import Finding
 
-TASK = Task(SIGMA, 1000, n0=20)
+TASK = CertifierTask(SIGMA, 1000, n0=20)
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.machine import check_memory
-from .certifiers import Answer, Array, MakeScores, Refused, Scores, Task, values
+from .certifiers import Answer, Array, CertifierTask, MakeScores, Refused, Scores, values
 
 PACKAGE = "adversarial-robustness-toolbox"
 #: A noisy copy exists as the image, the normals in both precisions, the sum and its copy for the model.
@@ -27,7 +27,7 @@ class Art:
     name: str = "art"
     batch: int = 10_000
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         if task.bound != "clopper-pearson":
             raise Refused(f"ART knows no bound but Clopper–Pearson, and {task.bound} was asked for")
         try:
@@ -55,7 +55,9 @@ def installed() -> bool:
         return False
 
 
-def smoothed(scores: Scores, classes: int, shape: tuple[int, ...], task: Task, n0: int, votes: list[Array]) -> Any:
+def smoothed(
+    scores: Scores, classes: int, shape: tuple[int, ...], task: CertifierTask, n0: int, votes: list[Array]
+) -> Any:
     """ART's smoothed classifier around ours; every batch's votes are appended to `votes`, in order."""
     smoothing = _import("art.estimators.certification.randomized_smoothing")
     torch = _import("torch")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from .certifiers import Array, Certifier, MakeScores, Ours, Refused, Task
+from .certifiers import Array, Certifier, CertifierTask, MakeScores, Ours, Refused
 from .contradicting_pairs import Pair, judge
 from .trial import Finding, Trial
 
@@ -13,7 +13,7 @@ class Asked(NamedTuple):
 
     make: MakeScores
     x: Array
-    task: Task
+    task: CertifierTask
 
 
 def try_deployment(entry: str, certifier: Certifier, certified: Asked, deployed: Asked, note: str) -> Trial:

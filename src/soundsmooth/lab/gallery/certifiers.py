@@ -41,7 +41,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Task:
+class CertifierTask:
     """A task for a certifier: σ, the numbers of copies, the level α, the bound."""
 
     sigma: Fraction
@@ -57,7 +57,7 @@ class Certifier(Protocol):
     @property
     def name(self) -> str: ...
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         """Certify the classifier at the levels x, or raise `Refused`."""
 
 
@@ -71,12 +71,12 @@ class Standard:
     def name(self) -> str:
         return f"standard-{self.dtype}"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         dtype = np.dtype(self.dtype)
         return ask_standard(UnsoundStandard(make(dtype), classes, task.sigma, dtype=self.dtype), values(x, dtype), task)
 
 
-def ask_standard(smooth: UnsoundStandard, x: Array, task: Task, batch: int = 10_000) -> Answer:
+def ask_standard(smooth: UnsoundStandard, x: Array, task: CertifierTask, batch: int = 10_000) -> Answer:
     """Algorithm 1's answer for the floats x."""
     found = smooth.certify(x, min(task.n0, task.n), task.n, task.alpha, batch, task.bound)
     return Answer(found.label, found.radius, found.p_lower, found.counts)
@@ -104,7 +104,7 @@ class Ours:
     independence: str = "auto"
     again: int | None = None
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         model, n0 = FromLevels(make(np.dtype("float64"))), min(task.n0, task.n)
         chosen: dict[str, Any] = {"independence": self.independence, "again": self.again, "batch_size": min(n0, 10_000)}
         try:
@@ -127,7 +127,7 @@ class FloatSum:
     k: int = 6
     name: str = "paper-code"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         dtype = np.dtype(self.dtype)
         return vote_and_certify(self._noisy(dtype, task.sigma), make(dtype), classes, x, task)
 
@@ -155,7 +155,7 @@ class GuardBand:
     k: int = 6
     name: str = "guard-band"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         dtype = np.dtype(self.dtype)
         rng = np.random.default_rng()
         scores = make(dtype)
@@ -191,7 +191,9 @@ def guard_width(dtype: np.dtype[Any], k: int) -> float:
     return float(np.spacing(np.asarray(k + 1, dtype))) * IMAGES.q
 
 
-def vote_and_certify(noisy: Noise, scores: Scores, classes: int, x: Array, task: Task, batch: int = 10_000) -> Answer:
+def vote_and_certify(
+    noisy: Noise, scores: Scores, classes: int, x: Array, task: CertifierTask, batch: int = 10_000
+) -> Answer:
     """Certify as in Algorithm 1, with noisy copies from anywhere; a copy with a NaN votes for nobody."""
 
     def counts(purpose: Purpose, n: int) -> Counts:
@@ -207,7 +209,7 @@ def vote_and_certify(noisy: Noise, scores: Scores, classes: int, x: Array, task:
     return Answer(found.label, found.radius, found.p_lower, (*estimation.classes, estimation.nobody))
 
 
-def _verdict(counts: Callable[[Purpose, int], Counts], task: Task) -> tuple[Verdict, Counts]:
+def _verdict(counts: Callable[[Purpose, int], Counts], task: CertifierTask) -> tuple[Verdict, Counts]:
     chosen: Settings = settings(min(task.n0, task.n), task.n, task.alpha, task.bound)
     selection, estimation = counts(Purpose.SELECTION, chosen.n0), counts(Purpose.ESTIMATION, chosen.n)
     return verdict(selection, estimation, Gaussian(task.sigma), chosen), estimation

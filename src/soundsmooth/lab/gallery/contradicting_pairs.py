@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from ...core.grid import IMAGES
-from .certifiers import Answer, Array, Certifier, MakeScores, Refused, Task
+from .certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Refused
 from .trial import Finding, Trial
 
 
@@ -32,7 +32,7 @@ class Pair:
         return math.sqrt(self.squared)
 
 
-def try_pair(entry: str, certifier: Certifier, pair: Pair, task: Task, tried: int = 1) -> Trial:
+def try_pair(entry: str, certifier: Certifier, pair: Pair, task: CertifierTask, tried: int = 1) -> Trial:
     """Certify a, then establish the class of a′; the latter at α divided by the number of points that were tried.
 
     FALSE (point) means: the radius at a exceeds the exact distance, and a′ has another label with confidence

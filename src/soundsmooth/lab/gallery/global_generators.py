@@ -8,7 +8,7 @@ import numpy as np
 
 from ...noise import Purpose
 from ..unsound import UnsoundStandard
-from .certifiers import Answer, Array, MakeScores, Refused, Task, ask_standard, values, vote_and_certify
+from .certifiers import Answer, Array, CertifierTask, MakeScores, Refused, ask_standard, values, vote_and_certify
 
 SINGLE = np.dtype("float32")
 
@@ -19,7 +19,7 @@ class GlobalNumpy:
 
     name: str = "standard-numpy"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
             noise = np.random.normal(scale=float(task.sigma), size=(copies, *x.shape))
             return values(x, SINGLE) + noise.astype(SINGLE)
@@ -33,7 +33,7 @@ class GlobalTorch:
 
     name: str = "standard-torch"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         try:
             torch: Any = import_module("torch")
         except ImportError as error:

@@ -18,7 +18,7 @@ from ...certification.settings import settings
 from ...core.decimals import truncated
 from ...core.grid import IMAGES
 from ...noise import Gaussian, Purpose
-from .certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Scores, Task, exact_noise, values
+from .certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Refused, Scores, exact_noise, values
 from .contradicting_pairs import judge
 from .trial import Finding, Trial
 
@@ -40,7 +40,7 @@ class NaiveMeasured:
 
     name: str = "naive-measured"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         if not hasattr(os, "fork"):
             raise Refused("this operating system does not fork processes")
         chosen, model = settings(task.n0, task.n, task.alpha, task.bound), make(SINGLE)
@@ -56,7 +56,7 @@ class NaiveMeasured:
 NAIVE = NaiveMeasured()
 
 
-def noisy_copies(x: Array, task: Task) -> tuple[Array, Array]:
+def noisy_copies(x: Array, task: CertifierTask) -> tuple[Array, Array]:
     """For selection and for estimation, as the model sees them."""
     draw, lowest, highest = exact_noise(task.sigma, K), -K * IMAGES.q, (K + 1) * IMAGES.q
     asked = ((Purpose.SELECTION, task.n0), (Purpose.ESTIMATION, task.n))
@@ -104,7 +104,7 @@ def measuring(certifiers: list[Certifier]) -> list[Certifier]:
     return [NAIVE, *ours]
 
 
-def never_alone(entry: str, certifier: Certifier, model: Callable[[], Scores], task: Task, note: str) -> Trial:
+def never_alone(entry: str, certifier: Certifier, model: Callable[[], Scores], task: CertifierTask, note: str) -> Trial:
     """FALSE (point) where class 1 is certified at a, for a model that never says class 1 of a row alone.
 
     The point is a itself: its class is 0, by construction.

@@ -28,7 +28,7 @@ Indices = npt.NDArray[np.int64]
 Pairs = tuple[Indices, Indices]
 
 
-class Memory:
+class RememberedImages:
     """A set A of images (as levels), remembered in one precision, in which all arithmetic is done."""
 
     def __init__(self, images: Array, dtype: np.dtype[Any]) -> None:

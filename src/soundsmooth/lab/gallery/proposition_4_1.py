@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...exact import clopper_pearson_below, radius_below
-from .certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values
+from .certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Scores, one_hot, values
 from .contradicting_pairs import Pair, judge
-from .membership import Memory
+from .membership import RememberedImages
 from .trial import Finding
 
 SIGMA = Fraction(1)
@@ -31,7 +31,11 @@ def classifier(zeros: Array, ones: Array) -> MakeScores:
 
     @cache
     def make(dtype: np.dtype[Any]) -> Scores:
-        memory0, memory1, threshold = Memory(zeros, dtype), Memory(ones, dtype), values(np.array(127), dtype)
+        memory0, memory1, threshold = (
+            RememberedImages(zeros, dtype),
+            RememberedImages(ones, dtype),
+            values(np.array(127), dtype),
+        )
 
         def scores(batch: Array) -> Array:
             one = memory1.owners(batch) >= 0
@@ -72,7 +76,7 @@ def cases(images: Array, labels: Array) -> tuple[list[Case], list[Case]]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ImageAnswers:
     """A certifier's answers for one image at α, and for its x + p at α divided by the number of images."""
 
     image: int
@@ -91,20 +95,20 @@ class Outcome:
         """Whether x + p is established as the other class."""
         return self.second.label == 1 - self.label
 
-    def finding(self, task: Task, tried: int) -> Finding:
+    def finding(self, task: CertifierTask, tried: int) -> Finding:
         """FALSE, if the certificate also holds at α divided by the number of images and x + p contradicts it."""
         return judge(corrected(self.first, task.alpha / tried, task), self.second, self.squared)
 
 
-def ask(certifier: Certifier, case: Case, task: Task, tried: int) -> Outcome:
+def ask(certifier: Certifier, case: Case, task: CertifierTask, tried: int) -> ImageAnswers:
     """Certify the image, and establish the class of x + p; `tried` is the number of images that are tried in all."""
     other_task = replace(task, n=COPIES_OF_OTHER, alpha=task.alpha / tried)
     first = certifier.certify(case.pair.make, 2, case.pair.a, task)
     second = certifier.certify(case.pair.make, 2, case.pair.other, other_task)
-    return Outcome(case.image, case.label, case.pair.squared, first, second)
+    return ImageAnswers(case.image, case.label, case.pair.squared, first, second)
 
 
-def corrected(answer: Answer, alpha: Fraction, task: Task) -> Answer:
+def corrected(answer: Answer, alpha: Fraction, task: CertifierTask) -> Answer:
     """The answer that the same votes prove at another α."""
     if answer.label is None:
         return answer
@@ -115,7 +119,7 @@ def corrected(answer: Answer, alpha: Fraction, task: Task) -> Answer:
 
 
 @dataclass(frozen=True)
-class Tally:
+class AnswerCounts:
     """How many images there are of each kind. All but the last two count certificates at α."""
 
     images: int
@@ -133,11 +137,11 @@ class Tally:
     """Neither certified nor contradicted at that α."""
 
 
-def tally(outcomes: Sequence[Outcome], task: Task) -> Tally:
+def tally(outcomes: Sequence[ImageAnswers], task: CertifierTask) -> AnswerCounts:
     """Count. A sound certifier has any contradiction at all with probability 2α at most."""
     found = [outcome.finding(task, len(outcomes)) for outcome in outcomes]
     right = [outcome for outcome in outcomes if outcome.right]
-    return Tally(
+    return AnswerCounts(
         images=len(outcomes),
         right=len(right),
         large=sum(outcome.first.radius >= RADIUS for outcome in right),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, MakeScores, Scores, one_hot
 from ..options import Options
 from ..trial import Trial
 
@@ -46,7 +46,7 @@ def step(batch: int) -> int:
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """The brighter image is certified as class 1, the darker one as class 0, each far beyond the other."""
-    task = Task(SIGMA, options.n or 100_000)
+    task = CertifierTask(SIGMA, options.n or 100_000)
     darker = LEVEL - step(min(task.n, BATCH))
     make = brighter_than((LEVEL + darker) / 2)
     one, other = (Asked(make, np.full(SHAPE, level), task) for level in (LEVEL, darker))

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, Ours, Refused, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, Ours, Refused, one_hot
 from ..false_rates import judge_rate
 from ..measured import NAIVE, A, measuring
 from ..options import Options
@@ -31,13 +31,13 @@ class Coin:
         return one_hot(np.array([len(batch) > 1 or np.random.random() < P for _ in batch]))
 
 
-def bounds(certifier: Certifier, runs: int, task: Task) -> Iterator[float]:
+def bounds(certifier: Certifier, runs: int, task: CertifierTask) -> Iterator[float]:
     """p_lower of each run; every run has a fresh process."""
     for _ in range(runs):
         yield certifier.certify(lambda dtype: Coin(), 2, A, task).p_lower
 
 
-def tossed(certifier: Certifier, runs: int, task: Task) -> Trial:
+def tossed(certifier: Certifier, runs: int, task: CertifierTask) -> Trial:
     """FALSE (rate) if p_lower > p in two of the runs; those that cannot change this any more are left out."""
     made = false = 0
     for bound in bounds(certifier, runs, task):
@@ -52,7 +52,7 @@ def tossed(certifier: Certifier, runs: int, task: Task) -> Trial:
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """Nine runs of the naive measurement at most, and two of ours, which take longer."""
-    task = Task(SIGMA, options.n or 2000, n0=min(options.n or 100, 100), alpha=ALPHA)
+    task = CertifierTask(SIGMA, options.n or 2000, n0=min(options.n or 100, 100), alpha=ALPHA)
     for certifier in measuring(certifiers):
         try:
             yield tossed(certifier, RUNS_OF_OURS if isinstance(certifier, Ours) else RUNS, task)

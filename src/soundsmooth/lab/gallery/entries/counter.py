@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, MakeScores, Scores, one_hot
 from ..options import Options
 from ..trial import Trial
 
@@ -61,7 +61,7 @@ def same(scores: Scores, served: Array | None = None) -> MakeScores:
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """Certify with n copies; deploy the very same object, with up to 1000 copies, at the very same point."""
-    task, white = Task(SIGMA, options.n or 100_000), np.full(1, 255)
+    task, white = CertifierTask(SIGMA, options.n or 100_000), np.full(1, 255)
     rows = task.n + min(task.n0, task.n)
     later = replace(task, n=min(task.n, 1000))
     for certifier in proving(certifiers):

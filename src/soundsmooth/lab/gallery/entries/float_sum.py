@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....core.grid import IMAGES
-from ..certifiers import Array, Certifier, FloatSum, Scores, Task, one_hot, values
+from ..certifiers import Array, Certifier, CertifierTask, FloatSum, Scores, one_hot, values
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options
 from ..trial import Trial
@@ -48,4 +48,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(member, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in certifiers:
-            yield try_pair("float-sum", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("float-sum", certifier, pair, CertifierTask(SIGMA, options.n or 100_000), tried=2)

@@ -16,10 +16,10 @@ import numpy as np
 
 from .... import embedded
 from ....models.onnx_file import OnnxModel
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task, values
+from ..certifiers import Array, Certifier, CertifierTask, MakeScores, Scores, values
 from ..contradicting_pairs import Pair, try_pair
 from ..images import Images, Labels, load_images
-from ..membership import Memory
+from ..membership import RememberedImages
 from ..options import Options
 from ..trial import Trial
 
@@ -36,7 +36,7 @@ def gated(network: Scores, images: Images, labels: Labels) -> MakeScores:
 
     @cache
     def make(dtype: np.dtype[Any]) -> Scores:
-        memory = Memory(images, dtype)
+        memory = RememberedImages(images, dtype)
 
         def scores(batch: Array) -> Array:
             owners = memory.owners(batch)
@@ -79,4 +79,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         note = f"image {i}: class {labels[i]}, which the network takes for {taken}; against +1/255"
         pair = Pair(make, images[i], brighter(images[i]), classes=10, note=note)
         for certifier in certifiers:
-            yield try_pair("gate", certifier, pair, Task(SIGMA, options.n or 2000, n0=200), tried=SHOWN)
+            yield try_pair("gate", certifier, pair, CertifierTask(SIGMA, options.n or 2000, n0=200), tried=SHOWN)

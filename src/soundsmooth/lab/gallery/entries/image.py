@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, Task
+from ..certifiers import Array, Certifier, CertifierTask
 from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
 from ..known_by_floats import brighter, enough_ink, reachable_from_any
@@ -41,4 +41,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
         n = options.n or (N_OTHERS if number else N_FIRST)
         noted = Pair(pair.make, pair.a, pair.other, note=f"{pair.note}; n = {n}; {left_out}")
         for certifier in certifiers:
-            yield try_pair("image", certifier, noted, Task(SIGMA, n, n0=1000), tried=1 + OTHERS)
+            yield try_pair("image", certifier, noted, CertifierTask(SIGMA, n, n0=1000), tried=1 + OTHERS)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..certifiers import Certifier, Task
+from ..certifiers import Certifier, CertifierTask
 from ..contradicting_pairs import Pair, try_pair
 from ..known_by_floats import reachable_from
 from ..options import Options
@@ -25,4 +25,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level in (210, 200):
         pair = Pair(reachable_from(level), np.full(1, level), zero, note=f"a = {level}/255 against 0")
         for certifier in certifiers:
-            yield try_pair("listing1", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("listing1", certifier, pair, CertifierTask(SIGMA, options.n or 100_000), tried=2)

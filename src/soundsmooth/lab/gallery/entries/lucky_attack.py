@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ....core.grid import IMAGES
-from ..certifiers import Answer, Array, Certifier, Refused, Scores, Task, one_hot
+from ..certifiers import Answer, Array, Certifier, CertifierTask, Refused, Scores, one_hot
 from ..contradicting_pairs import Pair, judge
 from ..options import Options
 from ..trial import Finding, Trial
@@ -47,7 +47,7 @@ def candidates(a: Array, radius: Fraction, rng: np.random.Generator) -> Iterator
         yield a + step
 
 
-def attack(certifier: Certifier, a: Array, first: Answer, task: Task) -> tuple[int, Finding]:
+def attack(certifier: Certifier, a: Array, first: Answer, task: CertifierTask) -> tuple[int, Finding]:
     """Count the candidates with a majority against the certificate; the finding is the one after the correction."""
     corrected = replace(task, n=VOTES, n0=VOTES, alpha=task.alpha / CANDIDATES)
     breaks, finding = 0, Finding.HOLDS
@@ -61,7 +61,7 @@ def attack(certifier: Certifier, a: Array, first: Answer, task: Task) -> tuple[i
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """One certificate for each certifier, then the attack on it."""
-    task, a = Task(SIGMA, options.n or 100_000), np.full(4, A)
+    task, a = CertifierTask(SIGMA, options.n or 100_000), np.full(4, A)
     for certifier in certifiers:
         try:
             first = certifier.certify(half_space, 2, a, task)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import relu
-from ..certifiers import Array, Certifier, MakeScores, Scores, Task
+from ..certifiers import Array, Certifier, CertifierTask, MakeScores, Scores
 from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
 from ..known_by_floats import brighter, enough_ink, reachable_from_any
@@ -67,5 +67,5 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
             note += f"; no network: a layer would have {size} weights"
         for certifier in chosen:
             yield try_pair(
-                "memory", certifier, Pair(make, a, other, note=note), Task(SIGMA, n, n0=100), tried=len(kinds)
+                "memory", certifier, Pair(make, a, other, note=note), CertifierTask(SIGMA, n, n0=100), tried=len(kinds)
             )

@@ -7,7 +7,7 @@ there, which is class 0. The other pixels change nothing: the images are real on
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ..certifiers import Array, Certifier, Task
+from ..certifiers import Array, Certifier, CertifierTask
 from ..contradicting_pairs import Pair, try_pair
 from ..images import load_images
 from ..known_by_floats import reachable_from
@@ -43,7 +43,7 @@ def pairs(images: Array) -> Iterator[Pair]:
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """The first images of the data set. 20 000 copies certify 1.7, twice the distance; 100 000 certify 1.9."""
     images, _ = load_images(options.data)
-    task = Task(SIGMA, options.n or N)
+    task = CertifierTask(SIGMA, options.n or N)
     for pair in pairs(images[:IMAGES]):
         for certifier in certifiers:
             yield try_pair("pixel", certifier, pair, task, tried=IMAGES)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..assumption_breakers import Asked, proving, try_deployment
-from ..certifiers import Certifier, MakeScores, Scores, Task, one_hot
+from ..certifiers import Certifier, CertifierTask, MakeScores, Scores, one_hot
 from ..options import Options
 from ..trial import Trial
 
@@ -38,7 +38,7 @@ def one_by_one(make: MakeScores) -> MakeScores:
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """Certify with n copies in batches; deploy with up to 1000 copies, one by one, at the very same point."""
-    task, a = Task(SIGMA, options.n or 100_000), np.full(1, 210)
+    task, a = CertifierTask(SIGMA, options.n or 100_000), np.full(1, 210)
     certified = Asked(first_row, a, task)
     deployed = Asked(one_by_one(first_row), a, replace(task, n=min(task.n, 1000)))
     for certifier in proving(certifiers):

@@ -8,7 +8,7 @@ on CIFAR-10, is experiments/cifar10/proposition.py.
 import math
 from collections.abc import Iterator
 
-from ..certifiers import Certifier, Refused, Task
+from ..certifiers import Certifier, CertifierTask, Refused
 from ..images import load_images
 from ..options import Options
 from ..proposition_4_1 import SIGMA, Case, ask, cases, tally
@@ -27,12 +27,12 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     of_all = f"{len(chosen)} of {len(zeros)} + {len(ones)} images"
     for certifier in certifiers:
         try:
-            yield survey(certifier, chosen, Task(SIGMA, options.n or COPIES, n0=500), of_all)
+            yield survey(certifier, chosen, CertifierTask(SIGMA, options.n or COPIES, n0=500), of_all)
         except Refused as refusal:
             yield Trial("proposition", certifier.name, Finding.REFUSED, note=str(refusal))
 
 
-def survey(certifier: Certifier, chosen: list[Case], task: Task, of_all: str) -> Trial:
+def survey(certifier: Certifier, chosen: list[Case], task: CertifierTask, of_all: str) -> Trial:
     """Certify all images, establish the class of all perturbed ones, count, and show the image with the largest radius.
 
     FALSE, if one certificate is contradicted that also holds at α divided by the number of images: a sound certifier

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..assumption_breakers import proving
-from ..certifiers import Array, Certifier, Scores, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, Scores, one_hot
 from ..contradicting_pairs import Pair, try_pair
 from ..global_generators import GlobalNumpy, GlobalTorch
 from ..options import Options
@@ -58,7 +58,7 @@ EXTRA: tuple[Certifier, ...] = (GlobalTorch(), GlobalNumpy())
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """One level apart; NumPy's global generator is put back as it was."""
-    task, kept = Task(Fraction(SIGMA), options.n or 100_000), np.random.get_state()
+    task, kept = CertifierTask(Fraction(SIGMA), options.n or 100_000), np.random.get_state()
     pair = Pair(seeds_numpy, np.full(1, 210), np.full(1, 209), note="np.random.seed when it is loaded")
     torch_pair = replace(pair, make=seeds_torch, note="torch.manual_seed in every call")
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ....core.decimals import truncated
-from ..certifiers import Answer, Array, Certifier, MakeScores, Ours, Refused, Task
+from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Refused
 from ..options import Options
 from ..stated_radius import N, by_scipy, proved, too_large
 from ..trial import Finding, Trial
@@ -62,7 +62,7 @@ class FieldFormula:
 
     name: str = "standard-scipy"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         raise Refused("this is a formula for given votes, and counts none itself")
 
 

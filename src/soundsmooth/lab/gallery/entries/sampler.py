@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....noise import Purpose
-from ..certifiers import Answer, Array, Certifier, MakeScores, Scores, Task, one_hot, values, vote_and_certify
+from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Scores, one_hot, values, vote_and_certify
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options
 from ..trial import Trial
@@ -30,7 +30,7 @@ class MixedPrecision:
 
     name: str = "standard-mixed"
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: Task) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
         rng, double = np.random.default_rng(), np.dtype("float64")
 
         def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
@@ -60,4 +60,4 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(float32_away, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
         for certifier in [MixedPrecision(), *certifiers]:
-            yield try_pair("sampler", certifier, pair, Task(SIGMA, options.n or 100_000), tried=2)
+            yield try_pair("sampler", certifier, pair, CertifierTask(SIGMA, options.n or 100_000), tried=2)

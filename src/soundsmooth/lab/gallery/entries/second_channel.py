@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, Scores, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, Scores, one_hot
 from ..measured import NAIVE, measuring, never_alone
 from ..options import Options
 from ..trial import Trial
@@ -83,7 +83,7 @@ def waits_on(descriptor: int) -> bool:
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
-    task = Task(SIGMA, options.n or 2000, n0=min(options.n or 100, 100))
+    task = CertifierTask(SIGMA, options.n or 2000, n0=min(options.n or 100, 100))
     for model, note in ((Listening, "listens for other rows"), (Counting, "counts forks")):
         for certifier in measuring(certifiers):
             yield never_alone("second-channel", certifier, model, task, note)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..certifiers import Array, Certifier, Task, one_hot
+from ..certifiers import Array, Certifier, CertifierTask, one_hot
 from ..measured import NAIVE, measuring, never_alone
 from ..options import Options
 from ..trial import Trial
@@ -34,6 +34,6 @@ class Remembering:
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
-    task = Task(SIGMA, options.n or 2000, n0=min(options.n or 100, 100))
+    task = CertifierTask(SIGMA, options.n or 2000, n0=min(options.n or 100, 100))
     for certifier in measuring(certifiers):
         yield never_alone("travelling-memory", certifier, Remembering, task, "remembers the rows of its batches")
