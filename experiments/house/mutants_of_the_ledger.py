@@ -286,9 +286,28 @@ MUTANTS = (
         8,
         "the votes of copies that only fill the last batch are counted",
         f"{SRC}/smoothing/voting.py",
-        "Votes(votes.labels[: block.keep], votes.classes), doubt",
-        "Votes(votes.labels, votes.classes), doubt",
+        "Votes(labels[: block.keep], classes), doubt",
+        "Votes(labels, classes), doubt",
         ("tests/test_certify.py::test_every_batch_has_the_same_shape_and_filling_votes_are_dropped",),
+    ),
+    # 9, 7: a lone image
+    Mutant(
+        "lone-image-one-sample",
+        9,
+        "the votes that select a lone image's class estimate it as well",
+        f"{SRC}/runs/lone_image.py",
+        "if block.purpose == purpose)",
+        "if block.purpose >= 0)",
+        ("tests/test_votes_by_hand.py::test_a_lone_image",),
+    ),
+    Mutant(
+        "lone-image-not-measured",
+        7,
+        "a lone image's rows vote again alone, and those that are lost do not count",
+        f"{SRC}/runs/lone_image.py",
+        "return measurement(drawn, rows, {each.task.block: each.bits for each in alone}), alone",
+        "return Measurement(len(drawn.rows), 0), alone",
+        ("tests/test_measured.py::test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own",),
     ),
     # 10: the key
     Mutant(
