@@ -22,10 +22,8 @@ import soundsmooth as ss
 from crowds import brightness
 from soundsmooth import __version__, embedded
 from soundsmooth.certification.certify import verdict
-from soundsmooth.certification.promise import Promise
+from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.report import (
-    average_certified_radius,
-    certified_accuracy,
     decimal_above,
     decimal_below,
     largest_radius,
@@ -38,6 +36,9 @@ from soundsmooth.core.decimals import raised, truncated
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.runs.output import certificate_row
+from soundsmooth.runs.run import Run
+from soundsmooth.runs.store import Store
+from soundsmooth.runs.stored import RunTerms
 
 
 def certificate(level: int = 200, **options: object) -> ss.Certificate:
@@ -136,36 +137,33 @@ def example() -> ss.Certificate:
     return certificate()
 
 
-def finished(*answers: tuple[int | None, int, float], promised: int = 0) -> list[ss.Certificate]:
-    """Records of one run: (label, truth, radius) for each; `promised` inputs in all."""
-    promise = Promise({**example().promise.values, "input count": str(promised or len(answers))})
-    return [
-        replace(example(), index=i, label=label, truth=truth, radius=radius, promise=promise)
-        for i, (label, truth, radius) in enumerate(answers)
-    ]
+def finished(*answers: tuple[int | None, int, float], promised: int = 0) -> Run:
+    """A run with a certificate (label, truth, radius) for each answer; `promised` inputs in all."""
+    count = promised or len(answers)
+    truths = [truth for _, truth, _ in answers] + [1] * (count - len(answers))
+    levels = np.zeros(tuple(map(int, example().promise.values["input shape"].split())), np.int16)
+    inputs = Inputs(tuple(range(count)), (levels,) * count, tuple(truths))
+    promise = Promise({**example().promise.values, "input count": str(count), "inputs": inputs.digest()})
+    store = Store.begin(None, RunTerms(promise, secret("s"), 100, False), inputs)
+    for place, (label, truth, radius) in enumerate(answers):
+        record = replace(example(), index=place, label=label, truth=truth, radius=radius, promise=promise)
+        store.add_certificate(place, record)
+    return Run(store)
 
 
 def test_certified_accuracy_is_strict_and_exact() -> None:
     """An image counts at r only if its radius is above r: 0.25 itself does not count at 0.25."""
     above = math.nextafter(0.25, 1)
-    records = finished((1, 1, 0.25), (1, 1, above), (0, 1, 0.5), (None, 1, 0.0))
-    assert certified_accuracy(records, Fraction(1, 4)) == Fraction(1, 4)
-    assert certified_accuracy(records, Fraction(0)) == Fraction(2, 4)
-    assert average_certified_radius(records) == (Fraction(0.25) + Fraction(above)) / 4
+    with finished((1, 1, 0.25), (1, 1, above), (0, 1, 0.5), (None, 1, 0.0)) as run:
+        assert run.accuracy(["1/4", 0]) == [Fraction(1, 4), Fraction(2, 4)]
+        assert run.average_radius == (Fraction(0.25) + Fraction(above)) / 4
 
 
 def test_promised_inputs_without_a_certificate_are_wrong_answers() -> None:
     """Ledger, row 15: an aborted run does not get a better number by leaving images out."""
-    records = finished((1, 1, 0.5), (1, 1, 0.5), promised=10)
-    assert certified_accuracy(records, Fraction(0)) == Fraction(2, 10)
-    assert average_certified_radius(records) == Fraction(1, 10)
-
-
-def test_certificates_of_different_runs_are_not_mixed() -> None:
-    with pytest.raises(ValueError, match="commitments differ"):
-        certified_accuracy([*finished((1, 1, 0.5)), *finished((1, 1, 0.5), promised=2)], Fraction(0))
-    with pytest.raises(ValueError, match="occurs twice"):
-        certified_accuracy([*finished((1, 1, 0.5), promised=2), *finished((1, 1, 0.5), promised=2)], Fraction(0))
+    with finished((1, 1, 0.5), (1, 1, 0.5), promised=10) as run:
+        assert run.accuracy([0]) == [Fraction(2, 10)]
+        assert run.average_radius == Fraction(1, 10)
 
 
 def changed(*path: str, value: object) -> str:

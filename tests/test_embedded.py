@@ -7,7 +7,6 @@ import pytest
 
 import soundsmooth as ss
 from soundsmooth import embedded
-from soundsmooth.certification.report import certified_accuracy
 
 
 def test_data_and_models_are_small() -> None:
@@ -37,5 +36,5 @@ def test_certified_accuracy_of_the_first_images() -> None:
     with np.load(embedded.IMAGES) as data:
         images, labels = data["x"][:100], data["y"][:100]
     smooth = ss.Smoother(embedded.model_for(Fraction(1, 4)), "0.25")
-    records = list(smooth.certify_all(images, labels, n=500, seed="embedded"))
-    assert certified_accuracy(records, Fraction(1, 4)) >= Fraction(78, 100)
+    with smooth.certify_all(images, labels, n=500, seed="embedded") as run:
+        assert run.accuracy(["1/4"]) >= [Fraction(78, 100)]

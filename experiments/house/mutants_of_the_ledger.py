@@ -511,7 +511,7 @@ MUTANTS = (
         f"{SRC}/runs/summary.py",
         "count_above(run.correct_radii(), radii)]",
         "count_above(run.correct_radii(), [r - Fraction(1, 10**400) for r in radii])]",
-        ("tests/runs/test_export.py::test_the_summary_is_the_reports",),
+        ("tests/runs/test_export.py::test_the_summary_follows_from_the_certificates",),
     ),
     Mutant(
         "abstention-is-correct",
@@ -526,9 +526,9 @@ MUTANTS = (
         "abstentions-dropped",
         15,
         "abstentions are left out of the denominator of certified accuracy",
-        f"{SRC}/certification/report.py",
-        "    return Fraction(hits, promised_count(certificates))\n",
-        "    return Fraction(hits, promised_count(certificates) - sum(each.abstained for each in certificates))\n",
+        f"{SRC}/runs/summary.py",
+        "    promised = run.progress().images\n",
+        "    promised = run.progress().images - run.progress().abstained\n",
         (
             "tests/test_certificate.py::test_certified_accuracy_is_strict_and_exact",
             "tests/test_certificate.py::test_promised_inputs_without_a_certificate_are_wrong_answers",
