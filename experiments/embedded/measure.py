@@ -1,14 +1,11 @@
 """Certify all shipped images with the shipped models and print what they reach, from real certificates."""
 
 import argparse
-from fractions import Fraction
 from pathlib import Path
 
 from soundsmooth import Smoother, embedded
 from soundsmooth.certification.promise import secret
 from soundsmooth.certification.report import (
-    average_certified_radius,
-    certified_accuracy,
     decimal_below,
     radii_that_occur,
 )
@@ -29,14 +26,14 @@ def main() -> None:
     for sigma, path in embedded.MODELS.items():
         smooth = Smoother(path, sigma)
         with Output(options.out / f"sigma{float(sigma):.2f}.tsv", CERTIFY_HEADER) as output:
-            done = []
-            for record in certify_inputs(smooth.smoothing, inputs, chosen, secret()):
+            run = certify_inputs(smooth.smoothing, inputs, chosen, secret())
+            for record in run:
                 output.certificate(record)
-                done.append(record)
-        print(f"sigma {sigma}, n = {options.n}, {len(done)} images, commitment {done[0].commitment}")
-        for radius in radii_that_occur(smooth.smoothing.law, chosen):
-            print(f"  radius > {decimal_below(radius, 2)}: {decimal_below(certified_accuracy(done, Fraction(radius)))}")
-        print(f"  average certified radius {decimal_below(average_certified_radius(done))}", flush=True)
+        print(f"sigma {sigma}, n = {options.n}, {len(run)} images, commitment {run.commitment}")
+        radii = radii_that_occur(smooth.smoothing.law, chosen)
+        for radius, share in zip(radii, run.accuracy(radii), strict=True):
+            print(f"  radius > {decimal_below(radius, 2)}: {decimal_below(share)}")
+        print(f"  average certified radius {decimal_below(run.average_radius)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,12 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
 
 from ..core.decimals import raised, truncated
 from ..noise import Law
-from .certificate import Certificate
 from .certify import Counts, Measurement, verdict
 from .settings import Settings
 
@@ -47,33 +46,6 @@ def sum_of_radii(radii: Iterable[float]) -> Fraction:
         numerator, denominator = radius.as_integer_ratio()
         total += numerator << (EXPONENT + 1 - denominator.bit_length())
     return Fraction(total, 1 << EXPONENT)
-
-
-def certified_accuracy(certificates: Sequence[Certificate], radius: Fraction) -> Fraction:
-    """The share of all inputs that are correct with a radius above `radius`, compared exactly.
-
-    Abstentions are wrong answers, and so are promised inputs that have no certificate.
-    """
-    (hits,) = count_above(_correct_radii(certificates), [radius])
-    return Fraction(hits, promised_count(certificates))
-
-
-def average_certified_radius(certificates: Sequence[Certificate]) -> Fraction:
-    """The mean radius, where a wrong answer or an abstention counts as 0."""
-    return sum_of_radii(_correct_radii(certificates)) / promised_count(certificates)
-
-
-def _correct_radii(certificates: Sequence[Certificate]) -> Iterator[float]:
-    return (certificate.radius for certificate in certificates if certificate.correct)
-
-
-def promised_count(certificates: Sequence[Certificate]) -> int:
-    """How many inputs the run promised: those that never got a certificate are wrong answers too."""
-    if len({certificate.commitment for certificate in certificates}) != 1:
-        raise ValueError("these certificates are not from one run: their commitments differ")
-    if len({certificate.index for certificate in certificates}) != len(certificates):
-        raise ValueError("an input occurs twice among these certificates")
-    return int(certificates[0].promise.values["input count"])
 
 
 def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> float:
