@@ -93,7 +93,7 @@ class Run:
 
     @property
     def average_radius(self) -> Fraction:
-        """A lower bound, within 2⁻³², on the mean radius; a wrong answer or an abstention counts as 0."""
+        """The mean of the radii, exactly; a wrong answer or an abstention counts as 0."""
         return average_certified_radius(self._store)
 
     def export(self, to: str | Path) -> int:
