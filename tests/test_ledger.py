@@ -221,7 +221,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
         torch_modules()
         files_of_others(folder)
     home = Path(ss.__file__).parent
-    ours = [code for code in seen if Path(code.co_filename).is_relative_to(home)]
+    ours = [code for code in tuple(seen) if Path(code.co_filename).is_relative_to(home)]
     return {(Path(code.co_filename).relative_to(home).as_posix(), code.co_qualname) for code in ours}
 
 
