@@ -296,8 +296,8 @@ MUTANTS = (
         9,
         "the votes that select a lone image's class estimate it as well",
         f"{SRC}/runs/lone_image.py",
-        "if block.purpose == purpose)",
-        "if block.purpose >= 0)",
+        "added([counts[block.purpose], votes.counts])",
+        "added([*counts.values(), votes.counts])",
         ("tests/test_votes_by_hand.py::test_a_lone_image",),
     ),
     Mutant(
@@ -305,8 +305,8 @@ MUTANTS = (
         7,
         "a lone image's rows vote again alone, and those that are lost do not count",
         f"{SRC}/runs/lone_image.py",
-        "return measurement(drawn, rows, {each.task.block: each.bits for each in alone}), alone",
-        "return Measurement(len(drawn.rows), 0), alone",
+        "    rows = rows_by_block(drawn, hits.items())\n",
+        "    rows = {}\n",
         ("tests/test_measured.py::test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own",),
     ),
     # 10: the key
@@ -558,8 +558,8 @@ MUTANTS = (
         16,
         "a block that failed is tried again on other noise",
         f"{SRC}/runs/voter.py",
-        "self._votes(self._begin(begun.task, begun.image), errors)",
-        "self._votes(self._begin(begun.task, begun.image._replace(number=begun.image.number + 1)), errors)",
+        "self._votes(self._begin_and_look(begun.task, begun.image), errors)",
+        "self._votes(self._begin_and_look(begun.task, begun.image._replace(number=begun.image.number + 1)), errors)",
         ("tests/runs/test_resume.py::test_a_failing_block_is_tried_again_on_its_own_noise",),
     ),
     Mutant(

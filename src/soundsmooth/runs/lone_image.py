@@ -1,22 +1,22 @@
 """A lone image: certified in the thread that asks, by one worker, with nothing to store and nobody to wait for."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import chain
 
 from ..certification.certificate import Certificate
-from ..certification.certify import Measurement, certify
+from ..certification.certify import Counts, Measurement, certify
 from ..certification.votes import added
 from ..independence.measure import Again, drawn_rows, measurement, rows_by_block
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
-from ..smoothing.voting import CopyVotes, check_classes
+from ..smoothing.voting import check_classes
 from .plan import RunPlan
-from .tasks import Image, Outcome, Task
+from .tasks import Outcome, Task
 from .voter import Voter
 
-Voted = dict[VoteBlock, CopyVotes]
+Hits = dict[VoteBlock, bytes]
 
 
 def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
@@ -24,40 +24,40 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
 
     Guarantee: it is the certificate that a run of this plan stores, timings aside.
     """
-    image = plan.image(0)
     with closing(Voter(plan.job, replica)) as voter:
-        outcomes = list(_outcomes(voter, image, [Task(0, block) for block in plan.blocks(kept=False)]))
-        voted = {each.task.block: each.copy_votes for each in outcomes}
-        for votes in voted.values():
-            check_classes(outcomes[0].copy_votes.classes, votes.classes)
-        counts = {
-            purpose: added(votes.counts for block, votes in voted.items() if block.purpose == purpose)
-            for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)
-        }
-        measured, alone = _measure(plan, voter, image, voted, counts[Purpose.SELECTION].top)
+        start = time.perf_counter()
+        counts, hits = _vote(plan, voter)
+        measured = _measure(plan, voter, counts[Purpose.SELECTION].top, hits)
     found = certify(counts.__getitem__, plan.law, plan.settings, measured)
-    seconds = sum(each.seconds for each in (*outcomes, *alone))
-    return plan.certificate(0, found, counts, measured, plan.environment, seconds)
+    return plan.certificate(0, found, counts, measured, plan.environment, time.perf_counter() - start)
 
 
-def _outcomes(voter: Voter, image: Image, tasks: list[Task]) -> Iterator[Outcome]:
-    """What comes of the tasks, in their order."""
-    begun = chain.from_iterable(voter.give(task, image) for task in tasks)
-    for outcome in chain(begun, voter.rest()):
+def _vote(plan: RunPlan, voter: Voter) -> tuple[dict[Purpose, Counts], Hits]:
+    """The counts of both samples; if independence is measured, also which copies of estimation were hits."""
+    counts, hits = {purpose: Counts((), 0) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}, Hits()
+    for outcome in _outcomes(plan, voter, [Task(0, block) for block in plan.blocks(kept=False)]):
+        block, votes = outcome.task.block, outcome.copy_votes
+        check_classes(len(counts[Purpose.SELECTION].classes) or votes.classes, votes.classes)
+        counts[block.purpose] = added([counts[block.purpose], votes.counts])
+        if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:
+            hits[block] = packed_bits(votes.labels == counts[Purpose.SELECTION].top)
+    return counts, hits
+
+
+def _measure(plan: RunPlan, voter: Voter, label: int, hits: Hits) -> Measurement | None:
+    """Rows that were hits vote again, alone; None unless that was promised."""
+    drawn = drawn_rows(plan.secret, plan.promise, plan.inputs.indices[0])
+    if drawn is None:
+        return None
+    rows = rows_by_block(drawn, hits.items())
+    again = [Task(0, block, Again(label, each)) for block, each in rows.items()]
+    return measurement(drawn, rows, {outcome.task.block: outcome.bits for outcome in _outcomes(plan, voter, again)})
+
+
+def _outcomes(plan: RunPlan, voter: Voter, tasks: list[Task]) -> Iterator[Outcome]:
+    """The outcomes of the tasks, in their order: blocks of selection first."""
+    for outcome in voter.vote(tasks, plan.image(0)):
         if outcome.votes is None:
             raise ValueError(f"the model failed: {outcome.errors[-1]}")
         outcome.check_size()
         yield outcome
-
-
-def _measure(
-    plan: RunPlan, voter: Voter, image: Image, voted: Voted, label: int
-) -> tuple[Measurement | None, list[Outcome]]:
-    """The measurement, if one was promised, and what came of the rows that voted again, alone."""
-    drawn = drawn_rows(plan.secret, plan.promise, image.number)
-    if drawn is None:
-        return None, []
-    estimation = ((block, votes) for block, votes in voted.items() if block.purpose == Purpose.ESTIMATION)
-    rows = rows_by_block(drawn, ((block, packed_bits(votes.labels == label)) for block, votes in estimation))
-    alone = list(_outcomes(voter, image, [Task(0, block, Again(label, each)) for block, each in rows.items()]))
-    return measurement(drawn, rows, {each.task.block: each.bits for each in alone}), alone

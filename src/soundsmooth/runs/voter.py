@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..certification.certify import ModelChangedError
@@ -26,13 +26,18 @@ def look_ahead(replica: Replica) -> int:
     return 0 if replica.model.placement is None else AHEAD
 
 
+def _not_looked() -> bool:
+    raise AssertionError("nobody has looked at the model since this task was begun")
+
+
 class _PendingTask(NamedTuple):
     task: Task
     image: Image
     start: float
     votes: PendingVotes | Exception | None
     """None for rows alone: they are voted when their turn comes."""
-    changed: Callable[[], bool]
+    changed: Callable[[], bool] = _not_looked
+    """Whether the model has changed, by a look at it after the task was begun."""
 
 
 class Voter:
@@ -60,7 +65,7 @@ class Voter:
 
     def give(self, task: Task, image: Image) -> list[Outcome]:
         """Begin a task; what comes back is the outcome of an earlier one, once enough are begun."""
-        self._waiting.append(self._begin(task, image))
+        self._waiting.append(self._begin_and_look(task, image))
         return [self._finish(self._waiting.popleft())] if len(self._waiting) > self.ahead else []
 
     def rest(self) -> Iterator[Outcome]:
@@ -68,9 +73,19 @@ class Voter:
         while self._waiting:
             yield self._finish(self._waiting.popleft())
 
+    def vote(self, tasks: Sequence[Task], image: Image) -> Iterator[Outcome]:
+        """The outcomes of tasks of one image. Some are begun together, and one look at the model is for all of them."""
+        for first in range(0, len(tasks), AHEAD + 1):
+            begun = [self._begin(task, image) for task in tasks[first : first + AHEAD + 1]]
+            changed = self._replica.model.changes()
+            yield from (self._finish(each._replace(changed=changed)) for each in begun)
+
     def _begin(self, task: Task, image: Image) -> _PendingTask:
         start, votes = time.perf_counter(), None if task.again is not None else self._begin_block(task.block, image)
-        return _PendingTask(task, image, start, votes, self._replica.model.changes())
+        return _PendingTask(task, image, start, votes)
+
+    def _begin_and_look(self, task: Task, image: Image) -> _PendingTask:
+        return self._begin(task, image)._replace(changed=self._replica.model.changes())
 
     def _begin_block(self, block: VoteBlock, image: Image) -> PendingVotes | Exception:
         settings = self._job.settings
@@ -88,7 +103,7 @@ class Voter:
         errors: list[str] = []
         votes = self._votes(begun, errors)
         while votes is None and len(errors) < ATTEMPTS:
-            votes = self._votes(self._begin(begun.task, begun.image), errors)
+            votes = self._votes(self._begin_and_look(begun.task, begun.image), errors)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
