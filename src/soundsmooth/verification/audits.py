@@ -1,6 +1,7 @@
 """An audit from beginning to end: what was checked, what was not, and what it means."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -27,13 +28,12 @@ from .promised import (
     machine_differences,
     model_checks,
     promised_inputs,
-    promised_job,
     shape_of,
     unit_check,
 )
 from .records import read_records
 from .replay import Progress, replay
-from .revote import Revoter
+from .revote import promised_voter
 from .statements import Replay
 from .tally import Tally
 
@@ -310,9 +310,8 @@ def _replayed(
     same = not given.other_machine and not machine_differences(identity, run.stated.promise)
     settings = run.stated.settings
     advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
-    job = promised_job(run.stated, smoothing, identity, inputs)
-    with Revoter(job, smoothing.replicas[0], inputs, run.stated.block) as revote:
-        return replay(run, seen.claimed, drawn, given.beta, revote, same, result.findings, draw, advance)
+    with closing(promised_voter(run.stated, smoothing, identity, inputs)) as voter:
+        return replay(run, seen.claimed, voter, inputs, drawn, given.beta, same, result.findings, draw, advance)
 
 
 def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:

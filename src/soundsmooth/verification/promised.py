@@ -16,11 +16,10 @@ from ..models.kind import FlagValues
 from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
-from ..runs.stored import Terms, whole
+from ..runs.stored import whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
-from ..smoothing.job import VotingJob
 from .findings import Check
 
 
@@ -238,11 +237,3 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
     if any(truth is not None and truth != label for truth, label in zip(inputs.labels, theirs, strict=True)):
         return Check("data", False, "the promised labels are not those of this data")
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
-
-
-def promised_job(terms: Terms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> VotingJob:
-    """What was promised to vote, on this machine: the stored promise gives the key."""
-    settings = terms.settings
-    smoothing.check(inputs.shape, inputs.levels[0].size, max(settings.n, settings.n0))
-    batch = smoothing.batch_for(inputs.shape, settings.n)
-    return VotingJob(identity, settings, inputs.shape, batch, terms.secret.key(terms.promise))

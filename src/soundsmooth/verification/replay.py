@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,34 +21,25 @@ from ..audit import (
 )
 from ..audit.bounds import clopper_pearson_upper_holds
 from ..certification.certify import Counts
+from ..certification.promise import Inputs
 from ..certification.votes import added
 from ..core.decimals import truncated
 from ..independence.measure import Again, Drawn, drawn_rows
 from ..noise import Purpose
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
-from ..runs.tasks import Task
+from ..runs.tasks import Outcome, Task
+from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
 from .draw import Draw, fresh_draw
 from .findings import Findings
 from .images import Claimed
-from .revote import Revote, Revoted
+from .revote import revote
 from .statements import Replay, Statement
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)
-
-
-class BlockRows(NamedTuple):
-    """The drawn rows of a replayed block that were hits in their batch: in the store, here, or both."""
-
-    drawn: Drawn
-    rows: tuple[int, ...]
-    before: Bits
-    """For each of them, whether it was a hit in the store;"""
-    now: Bits
-    """and in the replay."""
 
 
 @dataclass
@@ -72,8 +62,9 @@ class Compared:
     error: str | None = None
     drawn: Drawn | None = None
     """Its rows that are to be voted alone, if independence was promised to be measured."""
-    waiting: dict[VoteBlock, BlockRows] = field(default_factory=dict)
-    """Of the replayed blocks, what has still to be voted alone."""
+    waiting: dict[VoteBlock, tuple[tuple[int, ...], Bits, Bits]] = field(default_factory=dict)
+    """The drawn rows of the replayed blocks that have to be voted alone, and which of them were hits in their batch: in
+    the store, and here."""
     lost: dict[int, int] = field(default_factory=dict)
     """The drawn rows of the replayed blocks that are hits in their batch and not alone, by the block's first copy."""
     rows_differ: int = 0
@@ -97,9 +88,10 @@ class Compared:
 def replay(
     run: RunReader,
     claimed: Sequence[Claimed],
+    voter: Voter,
+    inputs: Inputs,
     drawn: int,
     beta: Fraction,
-    revote: Revote,
     same_machine: bool,
     findings: Findings,
     draw: Draw = fresh_draw,
@@ -118,13 +110,13 @@ def replay(
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = run.stated.secret, run.stated.promise
     compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
-    for outcome in revote(_tasks(run, claimed, estimation, numbers)):
+    for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers)):
         place, block, _ = outcome.task
         (stored,) = run.blocks(place, block.purpose, block.first)
         _compare(compared[place], stored, outcome)
         progress(outcome.task.block.count)
     every = list(compared.values())
-    for outcome in revote(_rows_alone(every)):
+    for outcome in revote(voter, inputs, _rows_alone(every)):
         _compare_rows(run, compared[outcome.task.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
@@ -148,18 +140,17 @@ def _tasks(
 def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
     """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
     return [
-        Task(each.claimed.place, block, Again(each.claimed.label, waiting.rows))
+        Task(each.claimed.place, block, Again(each.claimed.label, rows))
         for each in compared
-        for block, waiting in each.waiting.items()
-        if waiting.rows
+        for block, (rows, _, _) in each.waiting.items()
     ]
 
 
-def _compare(into: Compared, stored: StoredBlock, outcome: Revoted) -> None:
+def _compare(into: Compared, stored: StoredBlock, outcome: Outcome) -> None:
     block, votes = outcome.task.block, outcome.votes
     assert votes is None or isinstance(votes, CopyVotes)
     if votes is None:
-        into.failed, into.error = into.failed + 1, outcome.error
+        into.failed, into.error = into.failed + 1, outcome.errors[-1]
     elif block.purpose == Purpose.SELECTION:
         into.selection = added((into.selection, votes.counts))
         into.differ += differing(stored.counts, votes.counts)
@@ -191,25 +182,27 @@ def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> No
         return
     drawn = into.drawn.inside(block)
     rows = drawn.among(before | now, block.first)
-    at = [row - block.first for row in rows]
-    into.waiting[block] = BlockRows(drawn, rows, before[at], now[at])
     into.rows_tried += len(set(drawn.rows))
+    if rows:
+        at = [row - block.first for row in rows]
+        into.waiting[block] = rows, before[at], now[at]
 
 
-def _compare_rows(run: RunReader, into: Compared, outcome: Revoted) -> None:
+def _compare_rows(run: RunReader, into: Compared, outcome: Outcome) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
     block, kept = outcome.task.block, outcome.votes
     assert not isinstance(kept, CopyVotes)
-    drawn, rows, before, now = into.waiting[block]
+    assert into.drawn is not None
+    rows, before, now = into.waiting[block]
     if kept is None:
-        into.failed, into.error = into.failed + 1, outcome.error
+        into.failed, into.error = into.failed + 1, outcome.errors[-1]
         kept = np.zeros(len(rows), bool)
     else:
         stored = _stored_alone(run, into.claimed.place, block, int(before.sum()))
         into.rows_differ += int((stored != kept[before]).sum())
         into.rows_missed += int((~kept).sum())
     hit = [row for row, is_hit in zip(rows, now, strict=True) if is_hit]
-    into.lost[block.first] = drawn.lost(hit, kept[now])
+    into.lost[block.first] = into.drawn.inside(block).lost(hit, kept[now])
 
 
 def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> Bits:
@@ -276,6 +269,7 @@ def _concluded(
 ) -> Replay:
     promised = terms(run.stated.promise.values)
     escaped, excess = escaped_and_excess(urn, beta)
+    rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
     struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
     together = _by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
     statements = tuple(
@@ -290,9 +284,7 @@ def _concluded(
         excess=excess,
         differ=sum(each.differ + each.rows_differ for each in compared),
         failed=sum(each.failed for each in compared),
-        rows=None
-        if promised.again is None
-        else sum(len(task.again.rows) for task in _rows_alone(compared) if task.again),
+        rows=None if promised.again is None else rows,
         same_machine=same,
         statements=statements,
         set_radii=tuple(found.radius for found in together),
