@@ -1,9 +1,10 @@
 """Audits of runs and certificates: arithmetic, commitment and key, replay (docs/audit.md)."""
 
-from .audits import Conclusion, Given, Verification, audit_file
+from .audits import Given, audit_file
 from .content import content_hash
 from .findings import Check, Findings
 from .key import Noted
+from .result import Conclusion, Verification
 from .statements import Replay, Statement
 
 __all__ = [

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from ..certification.promise import Inputs, Promise
 from ..core.grid import Grid
@@ -17,7 +15,7 @@ from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
-from .findings import Check, Findings
+from .findings import Check
 from .held import opened, stated_run
 from .images import Inspection, inspect_images
 from .key import Noted, key_checks
@@ -33,33 +31,13 @@ from .promised import (
 )
 from .records import read_records
 from .replay import Progress, replay
+from .result import Conclusion, Verification
 from .revote import promised_voter
 from .statements import Replay
-from .tally import Tally
 
 Say = Callable[[str], None]
 RECORDS = (".json", ".jsonl")
 TABLES = WRITERS.keys() - RECORDS
-
-
-class Conclusion(Enum):
-    """How an audit ends. Exit code, JSON and prose are made of it, and of nothing else: so they agree."""
-
-    REFUTED = "refuted"
-    """Something is wrong."""
-    UNCONFIRMED = "not confirmed"
-    """Nothing is refuted, but what was voted again is not what is stored, on another machine than was promised."""
-    CONSISTENT = "consistent"
-    """Nothing wrong was found, and no vote was repeated."""
-    PARTLY = "partly replayed"
-    """Nothing wrong was found, and some blocks were voted again."""
-    FULL = "fully verified"
-    """Every block was voted again, no vote differs, every radius is confirmed, and nothing else is wrong."""
-
-    @property
-    def code(self) -> int:
-        """The command's exit code. (2 is for what cannot be read.)"""
-        return {Conclusion.REFUTED: 1, Conclusion.UNCONFIRMED: 3}.get(self, 0)
 
 
 @dataclass(frozen=True)
@@ -78,110 +56,6 @@ class Given:
     def __post_init__(self) -> None:
         if self.replay is not None:
             number_to_draw(self.replay, 1)  # what cannot be understood is refused before anything is read
-
-
-@dataclass
-class Verification:
-    """The result. `findings` are what is wrong; without them nothing was found wrong, and `not_shown` says the rest."""
-
-    target: str
-    run: bool
-    """A run's file; otherwise certificates as JSON."""
-    promise: Promise | None = None
-    content: str | None = None
-    checks: list[Check] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-    findings: Findings = field(default_factory=Findings)
-    notes: list[str] = field(default_factory=list)
-    replay: Replay | None = None
-
-    @property
-    def conclusion(self) -> Conclusion:
-        if self.findings:
-            return Conclusion.REFUTED
-        if self.replay is None:
-            return Conclusion.CONSISTENT
-        if self.replay.full:
-            return Conclusion.FULL
-        return Conclusion.UNCONFIRMED if self.replay.differ or self.replay.whole else Conclusion.PARTLY
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was refuted, and no vote that was repeated differs."""
-        return self.conclusion.code == 0
-
-    @property
-    def shown(self) -> list[str]:
-        """What this audit has shown."""
-        return [f"{check.name}: {check.text}" for check in self.checks if check.passed]
-
-    @property
-    def refuted(self) -> bool:
-        return self.conclusion is Conclusion.REFUTED
-
-    @property
-    def full(self) -> bool:
-        """Every certificate with a label was voted again, whole; no vote differs, and nothing else is wrong."""
-        return self.conclusion is Conclusion.FULL
-
-    @property
-    def key_bound(self) -> bool:
-        """The key was fixed by the nonce that the auditor drew for this commitment: the premise against an issuer."""
-        return any(check.name == "nonce" and check.passed for check in self.checks)
-
-    @property
-    def independence_by(self) -> tuple[str, ...]:
-        """What this audit itself has to show for the independence of rows: "argument" and "witness", "re-voting", or
-        nothing; then it is the issuer's word.
-        """
-        if any(check.name == "independence" and check.passed for check in self.checks):
-            return ("argument", "witness")
-        return ("re-voting",) if self.replay is not None and self.replay.rows else ()
-
-    def check(self, *checks: Check) -> None:
-        """Note checks; those that failed are findings."""
-        self.checks.extend(checks)
-        self.findings.add_all(f"{check.name}: {check.text}" for check in checks if check.passed is False)
-
-    @property
-    def not_shown(self) -> list[str]:
-        """What this audit did not look at."""
-        return [f"{check.name}: {check.text}" for check in self.checks if check.passed is None]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": "soundsmooth audit 1",
-            "target": self.target,
-            "conclusion": self.conclusion.value,
-            "exit code": self.conclusion.code,
-            "refuted": self.refuted,
-            "full": self.full,
-            "votes differ": self.replay is not None and self.replay.differ > 0,
-            "key fixed by the noted nonce": self.key_bound,
-            "independence by": list(self.independence_by),
-            "content": self.content,
-            "commitment": None if self.promise is None else self.promise.commitment,
-            "promise": None if self.promise is None else dict(self.promise.values),
-            "checks": [{"name": c.name, "passed": c.passed, "text": c.text} for c in self.checks],
-            "findings": {"count": self.findings.count, "first": list(self.findings.texts)},
-            "notes": list(self.notes),
-            "certificates": self.tally.to_dict(),
-            "replay": None if self.replay is None else {**self.replay.to_dict(), "set": self._set()},
-        }
-
-    def _set(self) -> dict[str, Any]:
-        assert self.replay is not None
-        return {
-            "certificates": len(self.replay.statements),
-            "all but": self.replay.escaped,
-            "accuracy": {str(radius): str(share) for radius, share in self.confirmed_accuracies().items()},
-        }
-
-    def confirmed_accuracies(self) -> dict[Fraction, Fraction]:
-        """Where accuracies are stated, what the replay leaves of them for the set (docs/audit.md, Theorem 5)."""
-        if self.replay is None:
-            return {}
-        return {r: self.replay.share_above(r, self.tally.promised) for r in self.tally.accuracies()}
 
 
 def audit_file(

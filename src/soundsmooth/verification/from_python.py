@@ -13,9 +13,10 @@ from ..core.grid import Grid, unmasked
 from ..exact import Rational, probability
 from ..runs.data import inputs_of, read_npz
 from ..smoothing.classifier import Smoothing
-from .audits import Given, Verification, audit_file
+from .audits import Given, audit_file
 from .key import Noted
 from .promised import promised_smoothing
+from .result import Verification
 
 
 def verify(
