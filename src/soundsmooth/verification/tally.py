@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from ..audit import Report
 from ..certification.report import RADII, count_above
 
 
@@ -40,11 +41,11 @@ class Tally:
         """Promised images with neither a certificate nor a failure."""
         return max(0, self.promised - self.finished - self.failed)
 
-    def add(self, label: int | None, truth: int | None, radius: float, accepted: bool, tight: bool) -> None:
+    def add(self, label: int | None, truth: int | None, radius: float, report: Report) -> None:
         self.certified += label is not None
         self.abstained += label is None
-        self.accepted += accepted
-        self.loose += accepted and not tight
+        self.accepted += report.accepted
+        self.loose += report.accepted and not report.tight
         self.unlabelled += truth is None
         if label is not None and label == truth:
             self.correct.append(radius)
