@@ -304,8 +304,6 @@ EXEMPT = {
     "Votes",
     "Block",
     "Confirmed",
-    "Lost",
-    "Proved",
     "Report",
     "read_claim",
     "terms",

@@ -11,7 +11,6 @@ from .laws import Gaussian
 from .replay import (
     Block,
     Confirmed,
-    Lost,
     all_but_escaped,
     detection,
     escaped_and_excess,
@@ -26,7 +25,6 @@ __all__ = [
     "Claim",
     "Confirmed",
     "Gaussian",
-    "Lost",
     "Report",
     "Terms",
     "Votes",

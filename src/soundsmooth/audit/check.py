@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from .bounds import BOUNDS, Look, kept_alone
 from .claim import Claim, Terms, Votes, read_claim, terms
@@ -51,7 +51,8 @@ def check_claim(claimed: Claim, promised: Terms) -> Report:
     the radius is proved to be at most the one that they allow. So the certificate's claim holds at α if the counts are
     true.
     """
-    findings = tuple(_malformed(claimed, promised)) or tuple(_unproved(claimed, promised))
+    malformed = (*_impossible_counts(claimed, promised), *_impossible_numbers(claimed, promised))
+    findings = malformed or tuple(_unproved(claimed, promised))
     return Report(findings, not findings and tight(claimed, promised))
 
 
@@ -60,21 +61,14 @@ def verdict(selection: Votes, estimation: Votes, promised: Terms, lost: int | No
 
     Guarantee: `check_claim` accepts it, if the counts add up, and it is tight.
     """
-    proved = prove(selection.top, estimation, promised, lost)
-    label = selection.top if wins(proved.p_lower, proved.p_upper) else None
-    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation, lost)
+    p_lower, p_upper, radius = prove(selection.top, estimation, promised, lost)
+    label = selection.top if wins(p_lower, p_upper) else None
+    return Claim(label, radius, p_lower, p_upper, selection, estimation, lost)
 
 
-class Proved(NamedTuple):
-    """Bounds for one class and the radius that they allow, 0 if it does not win."""
-
-    p_lower: float
-    p_upper: float | None
-    radius: float
-
-
-def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) -> Proved:
-    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
+def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) -> tuple[float, float | None, float]:
+    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them:
+    p_lower, p_upper, and the radius that they allow, 0 if the class does not win.
 
     If independence was promised to be measured, `lost` is the result; without it the votes prove nothing. With it the
     class may be any: of the α/2 that the lower bound has, half pays for the choice (docs/audit.md, Theorem 4).
@@ -83,7 +77,7 @@ def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) ->
     """
     p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
     radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
-    return Proved(p_lower, p_upper, radius)
+    return p_lower, p_upper, radius
 
 
 def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tuple[list[Look], Fraction]:
@@ -101,8 +95,8 @@ def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tup
     return [Look(look.n, kept, look.n - kept)], promised.alpha / 4
 
 
-def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
-    """What must be right before a bound can be asked for."""
+def _impossible_counts(claimed: Claim, promised: Terms) -> Iterator[str]:
+    """What is wrong with the counts: they must be right before a bound can be asked for."""
     selection, estimation = claimed.selection, claimed.estimation
     numbers = [*selection.classes, selection.nobody, *estimation.classes, estimation.nobody]
     if any(type(number) is not int or number < 0 for number in numbers):
@@ -115,6 +109,10 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield "independence was measured without a promise, or promised to be measured without a result"
     elif promised.again is not None and not 0 <= (claimed.lost or 0) <= promised.again:
         yield f"{claimed.lost} of {promised.again} rows cannot be lost"
+
+
+def _impossible_numbers(claimed: Claim, promised: Terms) -> Iterator[str]:
+    """What is wrong with label, bounds and radius by themselves."""
     if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
         yield f"the label is not the number of a class: {claimed.label!r}"
     if (claimed.p_upper is None) == BOUNDS[promised.bound].two_sided:

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, prod
-from typing import NamedTuple
 
 from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
 from .check import prove
@@ -67,33 +66,27 @@ class Block:
             raise ValueError(f"of {self.rows} rows {self.lost} or {self.replayed_lost} cannot be lost")
 
 
-class Lost(NamedTuple):
-    """Rows of the replayed blocks that were voted again alone, as often as they were drawn, and those lost."""
-
-    rows: int
-    lost: int
-
-
 def from_replayed(
-    label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True, alone: Lost | None = None
+    label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True, rows: int = 0, lost: int = 0
 ) -> Confirmed:
     """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
 
-    If independence was promised to be measured, `alone` are all promised rows of the replayed blocks. Given how many
-    there are, they are uniform among the replayed copies, and independent of all votes: the theorem of measured
-    certificates holds for these copies as for all. Without them nothing is proved.
+    If independence was promised to be measured, `rows` counts the promised rows of the replayed blocks, as often as
+    they were drawn, and `lost` those of them that were lost alone. Given how many there are, they are uniform among the
+    replayed copies, and independent of all votes: the theorem of measured certificates holds for these copies as for
+    all. Without them nothing is proved.
 
     Guarantee: the claim of `Confirmed` at error α. Whatever blocks are replayed, as long as their choice does not
     depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
     not choose them.
     """
     measured = promised.again is not None
-    if not replayed.total or (measured and (alone is None or not alone.rows)):
+    if not replayed.total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    rows, lost = (None, None) if alone is None or not measured else alone
-    found = prove(label, replayed, replace(promised, alpha=level, again=rows), lost)
-    return Confirmed(found.p_lower, found.radius, promised.alpha)
+    here = replace(promised, alpha=level, again=rows if measured else None)
+    p_lower, _, radius = prove(label, replayed, here, lost if measured else None)
+    return Confirmed(p_lower, radius, promised.alpha)
 
 
 def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:

@@ -9,7 +9,6 @@ import numpy as np
 from ..audit import (
     Block,
     Confirmed,
-    Lost,
     Terms,
     Votes,
     all_but_escaped,
@@ -307,8 +306,8 @@ def _statement(
     if each.false_hits is not None and promised.again is None:
         honest = with_mismatches(stored, each.false_hits, each.votes.total, promised)
     drawn = [block for block in blocks if block.replayed is not None]
-    lost = Lost(sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn))
-    alone = from_replayed(each.claimed.label, votes, promised, each.selected, lost)
+    rows, lost = sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn)
+    alone = from_replayed(each.claimed.label, votes, promised, each.selected, rows, lost)
     differ, refuted = each.differ + each.rows_differ, _refuted(each, level)
     return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
 
