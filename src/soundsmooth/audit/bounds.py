@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import floor
 from statistics import NormalDist
 from typing import NamedTuple
@@ -85,7 +86,7 @@ def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     _check(hits, n, alpha)
     if hits == 0:
         return 0.0
-    return largest_accepted(_accepts(clopper_pearson_lower_holds, hits, n, alpha), _guess(hits, n, alpha))
+    return largest_accepted(partial(clopper_pearson_lower_holds, hits=hits, n=n, alpha=alpha), _guess(hits, n, alpha))
 
 
 def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
@@ -96,7 +97,9 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     _check(hits, n, alpha)
     if hits == n:
         return 1.0
-    return smallest_accepted(_accepts(clopper_pearson_upper_holds, hits, n, alpha), 1 - _guess(n - hits, n, alpha))
+    return smallest_accepted(
+        partial(clopper_pearson_upper_holds, hits=hits, n=n, alpha=alpha), 1 - _guess(n - hits, n, alpha)
+    )
 
 
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -105,13 +108,7 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     Guarantee: at most the true bound or 0, and the largest double that is (as far as 1024 bits can prove it).
     """
     guess = hits / n - math.sqrt(-_float_log(alpha) / (2 * n))
-    return largest_accepted(_accepts(hoeffding_lower_holds, hits, n, alpha), guess)
-
-
-def _accepts(
-    holds: Callable[[float, int, int, Fraction], bool], hits: int, n: int, alpha: Fraction
-) -> Callable[[float], bool]:
-    return lambda p: holds(p, hits, n, alpha)
+    return largest_accepted(partial(hoeffding_lower_holds, hits=hits, n=n, alpha=alpha), guess)
 
 
 def _guess(hits: int, n: int, alpha: Fraction) -> float:
@@ -205,24 +202,22 @@ def the_only(looks: Sequence[Look]) -> Look:
     return looks[0]
 
 
-def _prove_clopper_pearson(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return clopper_pearson_below(hits, n, alpha), None
+def _one_sided(
+    below: Callable[[int, int, Fraction], float],
+    lower_holds: Callable[[float, int, int, Fraction], bool],
+    measurable: bool = False,
+) -> Bound:
+    """The bound from the winner's hits alone, for one look."""
 
+    def prove(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+        n, hits, _ = the_only(looks)
+        return below(hits, n, alpha), None
 
-def _clopper_pearson_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-    n, hits, _ = the_only(looks)
-    return p_upper is None and clopper_pearson_lower_holds(p_lower, hits, n, alpha)
+    def holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
+        n, hits, _ = the_only(looks)
+        return p_upper is None and lower_holds(p_lower, hits, n, alpha)
 
-
-def _prove_hoeffding(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return hoeffding_below(hits, n, alpha), None
-
-
-def _hoeffding_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-    n, hits, _ = the_only(looks)
-    return p_upper is None and hoeffding_lower_holds(p_lower, hits, n, alpha)
+    return Bound(prove, holds, measurable=measurable)
 
 
 def _prove_runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
@@ -238,8 +233,8 @@ def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look
 
 #: By name, as promises have it; the first is the default.
 BOUNDS = {
-    "clopper-pearson": Bound(_prove_clopper_pearson, _clopper_pearson_holds, measurable=True),
-    "hoeffding": Bound(_prove_hoeffding, _hoeffding_holds),
+    "clopper-pearson": _one_sided(clopper_pearson_below, clopper_pearson_lower_holds, measurable=True),
+    "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds),
     "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
 }
 

@@ -77,7 +77,7 @@ class Claim:
 
 def terms(promise: Mapping[str, str]) -> Terms:
     """The numbers in a promise's text, or a ValueError that names the field."""
-    alpha, bound = _rational(promise, "alpha"), promise["bound"]
+    alpha, bound = _rational(promise["alpha"], "alpha"), promise["bound"]
     if alpha >= 1:
         raise ValueError(f"the promised alpha is no probability below 1: {promise['alpha']}")
     if bound not in BOUNDS:
@@ -131,18 +131,17 @@ def _law(promise: Mapping[str, str]) -> Law:
     word, _, parameter = text.rpartition(" ") if isinstance(text, str) else ("", "", text)
     if word not in LAWS:
         raise ValueError(f"the promised sigma names no law of noise: {text!r:.80}")
-    return LAWS[word](_rational({"sigma": parameter}, "sigma"))
+    return LAWS[word](_rational(parameter, "sigma"))
 
 
-def _rational(promise: Mapping[str, str], name: str) -> Fraction:
-    text = promise[name]
+def _rational(text: object, name: str) -> Fraction:
     if not isinstance(text, str) or not RATIONAL.fullmatch(text) or str(Fraction(text)) != text:
         raise ValueError(f"the promised {name} is not a positive number in lowest terms: {text!r:.80}")
     return Fraction(text)
 
 
 def _copies(promise: Mapping[str, str], name: str) -> int:
-    number = _rational(promise, name)
+    number = _rational(promise[name], name)
     if number.denominator != 1 or number > MOST_COPIES:
         raise ValueError(f"the promised {name} is not a whole number up to 10⁹: {promise[name]!r:.80}")
     return int(number)
