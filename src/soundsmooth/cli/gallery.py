@@ -82,15 +82,13 @@ def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[t
 
 
 def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
-    table = Table(title=escape(f"{entry.name}: {entry.claim}"), title_justify="left", title_style="bold")
-    for heading in ("certifier", "verdict", "radius", "distance", "note"):
-        table.add_column(heading)
+    table = _table(f"{entry.name}: {entry.claim}", "certifier", "verdict", "radius", "distance", "note")
     for trial in trials:
         colour = "red" if trial.finding.bad else COLOURS[trial.finding]
         table.add_row(
             trial.certifier,
             f"[{colour}]{trial.finding}[/]",
-            _number(trial.radius),
+            "" if trial.radius is None else truncated(trial.radius, 4),
             "" if trial.distance is None else raised(trial.distance, 4),
             escape(trial.note),
         )
@@ -100,9 +98,7 @@ def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
 
 def _show_together(console: Console, trials: list[Trial]) -> None:
     """For each certifier, ours last, how many entries it fell for, and which."""
-    table = Table(title="together", title_justify="left", title_style="bold")
-    for heading in ("certifier", "fell for", "entries"):
-        table.add_column(heading)
+    table = _table("together", "certifier", "fell for", "entries")
     for name in sorted(dict.fromkeys(trial.certifier for trial in trials), key=lambda name: name == "ours"):
         tried = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name)
         fell = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name and trial.finding.bad)
@@ -113,8 +109,8 @@ def _show_together(console: Console, trials: list[Trial]) -> None:
         say(console, text)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else truncated(value, 4)
+def _table(title: str, *headings: str) -> Table:
+    return Table(*headings, title=escape(title), title_justify="left", title_style="bold")
 
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:

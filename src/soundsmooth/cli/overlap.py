@@ -62,13 +62,9 @@ def to_dict(overlap: Overlap) -> dict[str, Any]:
 
 
 def _show(console: Console, found: list[Overlap]) -> None:
-    table = Table(
-        title=f"P(a ⊕ ε₁ = b ⊕ ε₂ for some ε₂), σ = 1, best b within 2/255; worst a ≥ {FIRST}",
-        title_justify="left",
-        title_style="bold",
-    )
-    for heading in ("precision", "a, b", "P there", "between", f"< {CLAIM}", f"≥ {CLAIM}", "median"):
-        table.add_column(heading)
+    title = f"P(a ⊕ ε₁ = b ⊕ ε₂ for some ε₂), σ = 1, best b within 2/255; worst a ≥ {FIRST}"
+    headings = ("precision", "a, b", "P there", "between", f"< {CLAIM}", f"≥ {CLAIM}", "median")
+    table = Table(*headings, title=title, title_justify="left", title_style="bold")
     for overlap in found:
         level = overlap.worst_level
         table.add_row(

@@ -130,9 +130,7 @@ def show_accuracy(
 
     Several columns are several answers for the same radii.
     """
-    table = Table(title="certified accuracy", title_justify="left")
-    for name in ("radius >", *columns):
-        table.add_column(name)
+    table = Table("radius >", *columns, title="certified accuracy", title_justify="left")
     for radius in next(iter(columns.values())):
         table.add_row(decimal_below(radius, 2), *(decimal_below(shares[radius]) for shares in columns.values()))
     console.print()

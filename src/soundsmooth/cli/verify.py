@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Column, Table
 
 from .. import embedded
 from ..certification.promise import Inputs, Promise
@@ -61,10 +61,23 @@ def _noted(choices: Choices) -> Noted:
 
 
 def _given(choices: Choices) -> Given:
-    """What it has now, and how much it wants to see again."""
-    beta = probability(choices.get("beta", BETA), "beta")
-    other_machine = choices.get("other_machine", False)
-    return Given(_model(choices), _data(choices), choices.get("replay"), beta, other_machine)
+    """What it has now, and how much it wants to see again. As for certify: without a model and data, the embedded ones
+    are voted on.
+    """
+    replay, beta = choices.get("replay"), probability(choices.get("beta", BETA), "beta")
+    both = replay is not None and is_demo(choices)
+    model = partial(_smoothing, choices) if both or choices.get("model") is not None else None
+    data = partial(_inputs, choices) if both or choices.get("data") is not None else None
+    return Given(model, data, replay, beta, choices.get("other_machine", False))
+
+
+def _smoothing(choices: Choices, promise: Promise) -> Smoothing:
+    model = _embedded_model(promise) if is_demo(choices) else choices.get("model")
+    return promised_smoothing(model, promise, choices.going_to(To.SMOOTHER))
+
+
+def _inputs(choices: Choices, grid: Grid) -> Inputs:
+    return read_npz(choices.path("data") or embedded.IMAGES, grid, **choices.going_to(To.DATA))
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -90,19 +103,6 @@ def read_promise(path: Path | None) -> Promise | None:
         raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
 
 
-def _embedded(choices: Choices) -> bool:
-    """As for certify: without a model and data, the embedded ones are meant."""
-    return choices.get("replay") is not None and is_demo(choices)
-
-
-def _model(choices: Choices) -> Callable[[Promise], Smoothing] | None:
-    options = choices.going_to(To.SMOOTHER)
-    if _embedded(choices):
-        return lambda promise: promised_smoothing(_embedded_model(promise), promise, options)
-    model = choices.get("model")
-    return None if model is None else lambda promise: promised_smoothing(model, promise, options)
-
-
 def _embedded_model(promise: Promise) -> Path:
     """The embedded classifier, if the run is one of it: otherwise options were forgotten, and nothing is refuted."""
     path = embedded.model_for(positive(promise.values["sigma"], "sigma"))
@@ -112,11 +112,6 @@ def _embedded_model(promise: Promise) -> Path:
             "classifier, and this is none)"
         )
     return path
-
-
-def _data(choices: Choices) -> Callable[[Grid], Inputs] | None:
-    path = embedded.IMAGES if _embedded(choices) else choices.path("data")
-    return None if path is None else lambda grid: read_npz(path, grid, **choices.going_to(To.DATA))
 
 
 def show(console: Console, result: Verification) -> None:
@@ -170,9 +165,8 @@ COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii)
 
 def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
     console.print()
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = (Column(name, justify="right", no_wrap=True) for name in COLUMNS)
+    table = Table(*columns, box=None, pad_edge=False)
     for each in found.statements[:SHOWN]:
         honest = "-" if each.honest is None else truncated(each.honest.radius, 4)
         table.add_row(
