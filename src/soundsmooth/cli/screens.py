@@ -54,7 +54,7 @@ def show_row(console: Console, record: Certificate | Failure) -> None:
         return _show_failure(console, record)
     label = "?" if record.truth is None else record.truth
     answer = "abstain" if record.label is None else record.label
-    correct, colour = _judgement(record)
+    correct, colour = judge(record.label, record.truth)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
     line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
 
@@ -75,12 +75,13 @@ def _notes(record: Certificate) -> Iterator[str]:
         yield f"the model's classes are 0 to {last}: labels must be numbered like them"
 
 
-def _judgement(record: Certificate) -> tuple[str, str]:
-    if record.truth is None:
+def judge(label: int | None, truth: int | None) -> tuple[str, str]:
+    """Whether an answer is correct, and the colour of its row."""
+    if truth is None:
         return "?", "default"
-    if record.label is None:
+    if label is None:
         return "no", "yellow"
-    return ("yes", "green") if record.correct else ("no", "red")
+    return ("yes", "green") if label == truth else ("no", "red")
 
 
 def show_summary(console: Console, store: Store) -> None:
