@@ -21,7 +21,7 @@ from crowds import brightness_of_three
 from soundsmooth.audit import Confirmed
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise
-from soundsmooth.cli.choices import Choices
+from soundsmooth.cli.options import Choices
 from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.runs.store import Store

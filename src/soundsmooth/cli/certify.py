@@ -15,8 +15,8 @@ from ..runs.plan import RunPlan
 from ..runs.run import begun_terms, finish_run, run_secret, start_run
 from ..runs.store import Store
 from ..runs.stored import Failure, Terms
-from .choices import Choices
 from .engines import pool_and_images, votes_elsewhere
+from .options import Choices
 from .plain import say
 from .screens import show_head, show_row, show_summary
 from .shared import chosen_settings, is_demo

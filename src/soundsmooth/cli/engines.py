@@ -8,8 +8,7 @@ from ..core.limits import seconds
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import Terms
-from .choices import Choices
-from .options import To, dashed
+from .options import Choices, To, dashed
 from .shared import inputs, recipe, smoother
 
 

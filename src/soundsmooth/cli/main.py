@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from ..core.limits import thread_count
 from . import lab
-from .choices import Choices, takes_options
+from .options import Choices, takes_options
 from .plain import line, shown
 
 app = typer.Typer(

@@ -8,8 +8,7 @@ from ..core.progress import progress_bar
 from ..exact import probability
 from ..runs.output import PREDICT_HEADER, Output
 from ..smoothing.prediction import predict
-from .choices import Choices
-from .options import ALPHA, PREDICT_COPIES
+from .options import ALPHA, PREDICT_COPIES, Choices
 from .plain import say
 from .screens import judge
 from .shared import inputs, smoother

@@ -10,8 +10,7 @@ from ..exact import positive
 from ..runs.data import read_npz
 from ..smoother import Smoother
 from ..smoothing.recipe import SmootherRecipe
-from .choices import Choices
-from .options import DEMO_COPIES, DEMO_IMAGES, SIGMA, To
+from .options import DEMO_COPIES, DEMO_IMAGES, SIGMA, Choices, To
 
 
 def is_demo(choices: Choices) -> bool:

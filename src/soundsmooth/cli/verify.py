@@ -26,8 +26,7 @@ from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verification import Conclusion, Given, Noted, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
-from .choices import Choices
-from .options import BETA, To
+from .options import BETA, Choices, To
 from .plain import line, say, shown
 from .screens import show_accuracy
 from .shared import is_demo
