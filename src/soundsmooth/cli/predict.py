@@ -10,8 +10,8 @@ from ..runs.output import PREDICT_HEADER, Output
 from ..smoothing.prediction import predict
 from .options import ALPHA, PREDICT_COPIES, Choices
 from .plain import say
+from .prepare import inputs, smoother
 from .screens import judge
-from .shared import inputs, smoother
 
 ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 

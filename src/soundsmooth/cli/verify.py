@@ -28,8 +28,8 @@ from ..verification import Conclusion, Given, Noted, Replay, Verification, audit
 from ..verification.promised import promised_smoothing
 from .options import BETA, Choices, To
 from .plain import line, say, shown
+from .prepare import is_demo
 from .screens import show_accuracy
-from .shared import is_demo
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: How many findings and certificates one screen shows; --json has all.
