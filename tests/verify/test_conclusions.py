@@ -27,8 +27,8 @@ from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Conclusion, Given, Replay, Statement, Verification, audit_file
 from soundsmooth.verification.audits import _add_replay
-from soundsmooth.verification.images import Claimed
 from soundsmooth.verification.promised import check_promise
+from soundsmooth.verification.statements import Claimed
 from verify.forgeries import opened, reissue
 from verify.issuer import data, forge, given, issue, small_run
 

@@ -2,9 +2,8 @@
 
 from .audits import Given, audit_file
 from .content import content_hash
-from .findings import Check, Findings
 from .key import Noted
-from .result import Conclusion, Verification
+from .result import Check, Conclusion, Findings, Verification
 from .statements import Replay, Statement
 
 __all__ = [

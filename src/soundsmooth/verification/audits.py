@@ -15,7 +15,6 @@ from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
-from .findings import Check
 from .held import opened, stated_run
 from .images import Inspection, inspect_images
 from .key import Noted, key_checks
@@ -31,7 +30,7 @@ from .promised import (
 )
 from .records import read_records
 from .replay import Progress, replay
-from .result import Conclusion, Verification
+from .result import Check, Conclusion, Verification
 from .revote import promised_voter
 from .statements import Replay
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
 from ..audit import check_record
 from ..certification.certificate import Certificate
@@ -17,23 +16,11 @@ from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
 from ..smoothing.blocks import VoteBlock, hits_of
-from .findings import Findings
-from .tally import Tally
+from .result import Findings, Tally
+from .statements import Claimed
 
 #: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
 MOST_COUNTS = 1 << 27
-
-
-class Claimed(NamedTuple):
-    """A certificate with a label: something that a replay can confirm or refuse."""
-
-    place: int
-    number: int
-    """Of the image, in its data set."""
-    label: int
-    truth: int | None
-    radius: float
-    p_lower: float
 
 
 def inspect_images(run: RunReader) -> "Inspection":

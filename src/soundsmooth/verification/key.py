@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..certification.promise import SPEC, Promise, is_digest
 from ..models.registry import KINDS
-from .findings import Check
+from .result import Check
 
 
 @dataclass(frozen=True)

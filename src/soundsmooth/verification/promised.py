@@ -20,7 +20,7 @@ from ..runs.stored import whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
-from .findings import Check
+from .result import Check
 
 
 def grid_of(promise: Promise) -> Grid:

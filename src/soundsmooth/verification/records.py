@@ -12,10 +12,9 @@ from ..certification.certificate import FIELDS, FORMAT, Certificate
 from ..certification.fields import checksum, faults, read_json
 from ..certification.promise import Promise, is_digest
 from ..core.plain_files import plain_file
-from .findings import Check, Findings
 from .key import Noted, key_checks
 from .promised import check_promise, unit_check
-from .result import Verification
+from .result import Check, Findings, Verification
 
 #: A line that is longer is no certificate.
 MOST_CHARACTERS = 1 << 24

@@ -32,10 +32,9 @@ from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
 from .draw import Draw, fresh_draw
-from .findings import Findings
-from .images import Claimed
+from .result import Findings
 from .revote import revote
-from .statements import Replay, Statement
+from .statements import Claimed, Replay, Statement
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)

@@ -1,14 +1,118 @@
 """What an audit has found: what was checked, what was not, what is wrong, and what it means."""
 
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from ..audit import Report
 from ..certification.promise import Promise
-from .findings import Check, Findings
+from ..certification.report import RADII, count_above
 from .statements import Replay
-from .tally import Tally
+
+#: So many findings are kept in words; all are counted.
+KEPT = 100
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that can be checked. `passed` is None if it was not."""
+
+    name: str
+    passed: bool | None
+    text: str
+
+
+@dataclass
+class Findings:
+    """What is wrong. One finding is enough to refuse a run."""
+
+    count: int = 0
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        self.count += 1
+        if len(self.texts) < KEPT:
+            self.texts.append(text)
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.add(text)
+
+    def extend(self, others: "Findings") -> None:
+        self.add_all(others.texts)
+        self.count += others.count - len(others.texts)
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+
+def _no_radii() -> "array[float]":
+    return array("d")
+
+
+@dataclass
+class Tally:
+    """Counted one certificate at a time; the denominator is the promised number of images."""
+
+    promised: int = 0
+    certified: int = 0
+    abstained: int = 0
+    failed: int = 0
+    refused: int = 0
+    """Records in a file of certificates that count for nothing."""
+    accepted: int = 0
+    """Certificates and abstentions whose arithmetic is accepted."""
+    loose: int = 0
+    """Accepted ones that claim less than their counts allow: sound, but not what this program issues."""
+    unlabelled: int = 0
+    """Certificates for images without a promised label."""
+    correct: "array[float]" = field(default_factory=_no_radii)
+    """The radii of those with the promised label."""
+
+    @property
+    def finished(self) -> int:
+        return self.certified + self.abstained
+
+    @property
+    def open(self) -> int:
+        """Promised images with neither a certificate nor a failure."""
+        return max(0, self.promised - self.finished - self.failed)
+
+    def add(self, label: int | None, truth: int | None, radius: float, report: Report) -> None:
+        self.certified += label is not None
+        self.abstained += label is None
+        self.accepted += report.accepted
+        self.loose += report.accepted and not report.tight
+        self.unlabelled += truth is None
+        if label is not None and label == truth:
+            self.correct.append(radius)
+
+    @property
+    def above(self) -> dict[Fraction, int]:
+        """For each radius, how many are correct with a larger one."""
+        return dict(zip(RADII, count_above(self.correct, RADII), strict=True))
+
+    def accuracies(self) -> dict[Fraction, Fraction]:
+        """The share of all promised images that are correct with a larger radius, as stated."""
+        if self.unlabelled or not self.promised:
+            return {}
+        return {r: Fraction(count, self.promised) for r, count in self.above.items() if r == 0 or count}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "promised": self.promised,
+            "certified": self.certified,
+            "abstained": self.abstained,
+            "failed": self.failed,
+            "refused": self.refused,
+            "open": self.open,
+            "accepted": self.accepted,
+            "loose": self.loose,
+            "accuracy": {str(radius): str(share) for radius, share in self.accuracies().items()},
+        }
 
 
 class Conclusion(Enum):

@@ -2,12 +2,23 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..audit import Confirmed, detection
 from ..certification.report import count_above
 from ..core.decimals import truncated
-from .images import Claimed
+
+
+class Claimed(NamedTuple):
+    """A certificate with a label: something that a replay can confirm or refuse."""
+
+    place: int
+    number: int
+    """Of the image, in its data set."""
+    label: int
+    truth: int | None
+    radius: float
+    p_lower: float
 
 
 @dataclass(frozen=True)
