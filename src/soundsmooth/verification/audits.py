@@ -92,33 +92,30 @@ def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
 def _verify_run(
     db: Database, noted: Noted, given: Given, say: Say, progress: Callable[[int], Progress], draw: Draw
 ) -> Verification:
-    result = Verification(str(db.path), True, content=content_hash(db))
-    say(f"content hash {result.content}")
-    _add_content(result, noted)
+    content = content_hash(db)
+    say(f"content hash {content}")
+    result = Verification(str(db.path), True, content=content)
+    result.check(_content_check(content, noted.content))
     try:
         run = stated_run(db)
     except ValueError as error:
         result.findings.add(str(error))
         return result
     result.promise, secret = run.promise, run.stated.secret
-    result.check(*key_checks(result.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
-    result.check(unit_check(result.promise))
-    seen = inspect_images(run)
-    result.tally = seen.tally
-    result.findings.extend(seen.findings)
+    result.check(*key_checks(run.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
+    result.check(unit_check(run.promise))
+    seen = inspect_images(run, result)
     _add_arithmetic(result)
     _add_store(result, run, seen)
     _add_replay(result, _replayed(result, run, seen, given, progress, draw))
     return result
 
 
-def _add_content(result: Verification, noted: Noted) -> None:
-    if noted.content is None:
-        result.check(Check("content hash", None, "compare it with the one that was handed over (--hash)"))
-    elif noted.content == result.content:
-        result.check(Check("content hash", True, "as handed over"))
-    else:
-        result.check(Check("content hash", False, f"{result.content}, but {noted.content} was handed over"))
+def _content_check(content: str, noted: str | None) -> Check:
+    if noted is None:
+        return Check("content hash", None, "compare it with the one that was handed over (--hash)")
+    same = noted == content
+    return Check("content hash", same, "as handed over" if same else f"{content}, but {noted} was handed over")
 
 
 def _add_arithmetic(result: Verification) -> None:
@@ -140,9 +137,9 @@ def _add_arithmetic(result: Verification) -> None:
 def _add_store(result: Verification, run: RunReader, seen: Inspection) -> None:
     held = "counts and digests" if seen.without_bitmap else "bitmaps, counts and digests"
     text = f"{seen.blocks} blocks cover what they should, and agree with {held}"
-    if seen.findings:
+    if seen.contradicted:
         text = "the file contradicts itself"
-    result.checks.append(Check("store", not seen.findings, text))
+    result.checks.append(Check("store", not seen.contradicted, text))
     recorded = run.progress().findings
     if recorded:
         text = "blocks voted twice with different results, or under different software"
@@ -163,7 +160,7 @@ def _replayed(
     draw: Draw,
 ) -> Replay | None:
     """Model and data against the promise, as far as they are given; then the replay, if it is asked for."""
-    if seen.findings:
+    if seen.contradicted:
         result.notes.append("model, data and votes were not checked: the file contradicts itself")
         return None
     smoothing = _smoothing(result, run.stated.promise, given)

@@ -16,40 +16,44 @@ from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
 from ..smoothing.blocks import VoteBlock, hits_of
-from .result import Findings, Tally
+from .result import Verification
 from .statements import Claimed
 
 #: Of all classes in all blocks of an image: a short text may name many, and they are held in memory together.
 MOST_COUNTS = 1 << 27
 
 
-def inspect_images(run: RunReader) -> "Inspection":
-    """Every image of the run: its state, its blocks, its certificate. Nothing but the numbers of images is kept.
+def inspect_images(run: RunReader, result: Verification) -> "Inspection":
+    """Every image of the run: its state, its blocks, its certificate. Findings and counts go into `result`.
+
+    Nothing but the numbers of images is kept.
 
     Guarantee: without findings the images are as many as promised, each with a number of its own; each finished one
     has all its blocks and no other, which add up to the counts of its certificate and agree with their bitmaps; where
     independence was measured, exactly the rows that promise, seed and nonce name were voted alone, and those lost add
     up to the certificate's; each certificate fits its digest, and `audit.check_record` accepts it.
     """
-    found = Inspection(run, Tally(promised=int(run.promise.values["input count"])))
+    before, promised = result.findings.count, int(run.promise.values["input count"])
+    result.tally.promised = promised
+    found = Inspection(run, result)
     found.read_environments()
     rows = merge(*map(found.placed_rows, PLACED), key=itemgetter(0))
     for place, group in groupby(rows, key=itemgetter(0)):
         found.inspect_image(place, list(group))
-    if len(found.numbers) != found.tally.promised:
-        found.findings.add(f"there are {len(found.numbers)} images, but {found.tally.promised} were promised")
+    if len(found.numbers) != promised:
+        result.findings.add(f"there are {len(found.numbers)} images, but {promised} were promised")
     if len(set(found.numbers)) != len(found.numbers):
-        found.findings.add("two images have the same number")
+        result.findings.add("two images have the same number")
+    found.contradicted = result.findings.count > before
     return found
 
 
 @dataclass
 class Inspection:
-    """What was found in a run's file, as far as it was read."""
+    """What model, data and votes are compared with: what a run's file says of its images, as far as it was read."""
 
     run: RunReader
-    tally: Tally
-    findings: Findings = field(default_factory=Findings)
+    result: Verification
     claimed: list[Claimed] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     truths: list[int | None] = field(default_factory=list)
@@ -57,13 +61,15 @@ class Inspection:
     blocks: int = 0
     without_bitmap: int = 0
     """Blocks of estimation that do not say which copies were hits."""
+    contradicted: bool = False
+    """Whether the file contradicts itself."""
 
     def read_environments(self) -> None:
         for id, text in self.run.environment_texts():
             try:
                 self.environments[id] = software_of(text)
             except ValueError as error:
-                self.findings.add(f"environment {id} {error}")
+                self.result.findings.add(f"environment {id} {error}")
 
     def placed_rows(self, table: str) -> Iterator[tuple[int, str, Row]]:
         """All rows of a table about images, by place: (place, table, row)."""
@@ -71,13 +77,15 @@ class Inspection:
             if type(place) is int:
                 yield place, table, tuple(row)
             else:
-                self.findings.add(f"a row belongs to no image, but to {place!r:.80}")
+                self.result.findings.add(f"a row belongs to no image, but to {place!r:.80}")
 
     def inspect_image(self, place: int, rows: Sequence[tuple[int, str, Row]]) -> None:
         """All that is stored for one place."""
         images, certificates, blocks, alone, _ = ([row for _, of, row in rows if of == table] for table in PLACED)
         if len(images) != 1 or place != len(self.numbers):
-            self.findings.add(f"something is stored for place {place}, where there is no image, or more than one")
+            self.result.findings.add(
+                f"something is stored for place {place}, where there is no image, or more than one"
+            )
             return
         fits, finished = self.run.fits("images", images[0]), bool(certificates)
         number, truth, *state = images[0] if fits else (-1 - place, None)
@@ -97,7 +105,7 @@ class Inspection:
             self._inspect_certificate(place, row, stored, lost)
 
     def _say(self, number: int, text: str) -> None:
-        self.findings.add(f"image {number}: {text}")
+        self.result.findings.add(f"image {number}: {text}")
 
     def _check_state(self, place: int, certified: bool, state: int, attempts: int, error: str | None) -> None:
         number, truth = self.numbers[place], self.truths[place]
@@ -108,7 +116,7 @@ class Inspection:
             self._say(number, f"its state is {state}, but it {has}")
         if attempts < 0 or (error is None) != (attempts == 0) or (state == State.FAILED and not attempts):
             self._say(number, "its state, its attempts and its error contradict each other")
-        self.tally.failed += state == State.FAILED and not certified
+        self.result.tally.failed += state == State.FAILED and not certified
 
     def _stored_blocks(self, rows: Sequence[Row], finished: bool) -> list[StoredBlock]:
         """The blocks of an image; a ValueError if they are not what they should be, or more than memory holds."""
@@ -186,7 +194,7 @@ class Inspection:
             self._say(number, text)
         if not fits:
             self._say(number, "its certificate does not fit its digest")
-        self.tally.add(certificate.label, truth, certificate.radius, report)
+        self.result.tally.add(certificate.label, truth, certificate.radius, report)
         if certificate.label is not None:
             claimed = Claimed(place, number, certificate.label, truth, certificate.radius, certificate.p_lower)
             self.claimed.append(claimed)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from ..runs.tasks import Outcome, Task
 from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
-from .draw import Draw, fresh_draw
+from .draw import Draw
 from .result import Findings
 from .revote import revote
 from .statements import Claimed, Replay, Statement
@@ -92,8 +93,8 @@ def replay(
     beta: Fraction,
     same_machine: bool,
     findings: Findings,
-    draw: Draw = fresh_draw,
-    progress: Progress = lambda _: None,
+    draw: Draw,
+    progress: Progress,
 ) -> Replay:
     """Draw blocks from one urn that holds those of all certificates with a label; vote again; compare; conclude.
 
@@ -211,8 +212,8 @@ def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> B
 
 def differing(stored: Counts, replayed: Counts) -> int:
     """At least so many votes differ, by the counts alone: ½ Σ |difference|, a vote for nobody included."""
-    size = max(len(stored.classes), len(replayed.classes))
-    apart = sum(abs(_at(stored, c) - _at(replayed, c)) for c in range(size)) + abs(stored.nobody - replayed.nobody)
+    classes = zip_longest(stored.classes, replayed.classes, fillvalue=0)
+    apart = sum(abs(before - now) for before, now in (*classes, (stored.nobody, replayed.nobody)))
     return -(-apart // 2)
 
 

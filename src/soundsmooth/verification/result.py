@@ -41,10 +41,6 @@ class Findings:
         for text in texts:
             self.add(text)
 
-    def extend(self, others: "Findings") -> None:
-        self.add_all(others.texts)
-        self.count += others.count - len(others.texts)
-
     def __bool__(self) -> bool:
         return self.count > 0
 
