@@ -20,7 +20,7 @@ from soundsmooth.independence.measure import drawn_rows, rows_by_block
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
-from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification import Verification, audit_file
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
 from verify.test_tamper import change, changes
 
@@ -46,7 +46,7 @@ def copied(run: Path, tmp_path: Path) -> Path:
 
 
 def audited(path: Path, replay: str | None = None, scores: object = crowds.brightness, **more: object) -> Verification:
-    return audit_file(path, Noted(nonce=NONCE), given(replay, scores, **more))
+    return audit_file(path, given(replay, scores, nonce=NONCE, **more))
 
 
 # --- honest runs ----------------------------------------------------------------------------------------------------

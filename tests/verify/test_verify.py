@@ -27,7 +27,7 @@ from soundsmooth.runs.pipeline import certify_into, terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Given, Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
@@ -59,7 +59,7 @@ def test_wrong_order_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels[::-1], right.labels[::-1])
 
-    found = audit_file(run, given=Given(given("5%").model, swapped, "5%"))
+    found = audit_file(run, given=AuditInputs(given("5%").model, swapped, "5%"))
     assert "not the promised images and labels in the promised order" in the_finding(found)
 
 
@@ -68,7 +68,7 @@ def test_other_labels_than_those_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels, [1 - label for label in right.labels])
 
-    found = audit_file(run, given=Given(None, relabelled))
+    found = audit_file(run, given=AuditInputs(None, relabelled))
     assert "the promised labels are not those of this data" in the_finding(found)
 
 
@@ -78,29 +78,29 @@ def test_too_little_data(run: Path) -> None:
 
 
 def test_wrong_nonce(run: Path) -> None:
-    assert "not the noted cdcd" in the_finding(audit_file(run, Noted(nonce="cd" * 32)))
+    assert "not the noted cdcd" in the_finding(audit_file(run, AuditInputs(nonce="cd" * 32)))
 
 
 def test_a_nonce_binds_only_for_a_commitment_that_was_noted(run: Path) -> None:
     """Who knows the nonce can still try promises (seeds, say) until a key is lucky: the nonce alone proves nothing."""
-    alone = audit_file(run, Noted(nonce=NONCE))
+    alone = audit_file(run, AuditInputs(nonce=NONCE))
     assert not alone.refuted
     assert not alone.key_bound
     assert any("for which commitment?" in text for text in alone.not_shown)
     promise = small_run().promise
-    assert audit_file(run, Noted(commitment=promise.commitment, nonce=NONCE)).key_bound
-    assert audit_file(run, Noted(promise=promise, nonce=NONCE)).key_bound
+    assert audit_file(run, AuditInputs(commitment=promise.commitment, nonce=NONCE)).key_bound
+    assert audit_file(run, AuditInputs(promise=promise, nonce=NONCE)).key_bound
 
 
 def test_other_commitment(run: Path) -> None:
-    assert "not as the noted 0000" in the_finding(audit_file(run, Noted(commitment="00" * 32)))
+    assert "not as the noted 0000" in the_finding(audit_file(run, AuditInputs(commitment="00" * 32)))
 
 
 def test_other_promise(run: Path) -> None:
     other = small_run(n=500).promise
-    text = the_finding(audit_file(run, Noted(promise=other)))
+    text = the_finding(audit_file(run, AuditInputs(promise=other)))
     assert "n: 500 noted, 400 here" in text
-    assert not audit_file(run, Noted(promise=small_run().promise)).refuted
+    assert not audit_file(run, AuditInputs(promise=small_run().promise)).refuted
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
     found = audit_file(path)
     assert not found.refuted
     assert any("key: self-chosen" in text for text in found.not_shown)
-    assert "used no nonce" in the_finding(audit_file(path, Noted(nonce=NONCE)))
+    assert "used no nonce" in the_finding(audit_file(path, AuditInputs(nonce=NONCE)))
 
 
 def test_truncated_files(run: Path, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_other_files(tmp_path: Path) -> None:
 
 def test_a_replay_needs_model_data_and_blocks(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the model and the data"):
-        audit_file(run, given=Given(replay="5%"))
+        audit_file(run, given=AuditInputs(replay="5%"))
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ValueError, match=r"need the run's \.db file"):
         audit_file(tmp_path / "a.jsonl", given=given("5%"))

@@ -24,7 +24,7 @@ from ..models.onnx_file import read_model
 from ..models.registry import digest_binds
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
-from ..verification import Conclusion, Given, Noted, Replay, Verification, audit_file
+from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
 from .options import BETA, Choices, To
 from .plain import line, say, shown
@@ -41,10 +41,10 @@ def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
     as_json, bar = choices.get("json", False), progress_bar()
     aside = Console(stderr=True, soft_wrap=True, highlight=False)
-    noted, given = _noted(choices), _given(choices)
+    given = _given(choices)
     with bar:
         announce = aside.print if as_json else partial(say, bar.console)
-        result = audit_file(choices.get("target"), noted, given, announce, _progress(bar))
+        result = audit_file(choices.get("target"), given, announce, _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
@@ -53,21 +53,24 @@ def run_verify(choices: Choices) -> None:
         raise typer.Exit(result.conclusion.code)
 
 
-def _noted(choices: Choices) -> Noted:
-    """What the agency wrote down before the certificates were issued."""
-    commitment, nonce = (_digits(choices.get(name)) for name in ("commitment", "nonce"))
-    return Noted(commitment, nonce, read_promise(choices.path("promise")), choices.get("content"))
+def _given(choices: Choices) -> AuditInputs:
+    """What the agency wrote down before the certificates were issued, what it has, and how much it wants to see again.
 
-
-def _given(choices: Choices) -> Given:
-    """What it has now, and how much it wants to see again. As for certify: without a model and data, the embedded ones
-    are voted on.
+    As for certify: without a model and data, the embedded ones are voted on.
     """
-    replay, beta = choices.get("replay"), probability(choices.get("beta", BETA), "beta")
+    replay = choices.get("replay")
     both = replay is not None and is_demo(choices)
-    model = partial(_smoothing, choices) if both or choices.get("model") is not None else None
-    data = partial(_inputs, choices) if both or choices.get("data") is not None else None
-    return Given(model, data, replay, beta, choices.get("other_machine", False))
+    return AuditInputs(
+        model=partial(_smoothing, choices) if both or choices.get("model") is not None else None,
+        data=partial(_inputs, choices) if both or choices.get("data") is not None else None,
+        replay=replay,
+        beta=probability(choices.get("beta", BETA), "beta"),
+        other_machine=choices.get("other_machine", False),
+        commitment=_digits(choices.get("commitment")),
+        nonce=_digits(choices.get("nonce")),
+        promise=read_promise(choices.path("promise")),
+        content=choices.get("content"),
+    )
 
 
 def _smoothing(choices: Choices, promise: Promise) -> Smoothing:

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 from ..certification.promise import Inputs, Promise
-from ..core.grid import Grid
 from ..noise import Purpose
 from ..runs.database import Database
 from ..runs.export import WRITERS
@@ -17,7 +14,8 @@ from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
 from .held import opened, stated_run
 from .images import Inspection, inspect_images
-from .key import Noted, key_checks
+from .inputs import AuditInputs
+from .key import key_checks
 from .promised import (
     data_check,
     grid_of,
@@ -39,28 +37,9 @@ RECORDS = (".json", ".jsonl")
 TABLES = WRITERS.keys() - RECORDS
 
 
-@dataclass(frozen=True)
-class Given:
-    """What the auditor has beside the file: the model, the data, and how much is to be voted again."""
-
-    model: Callable[[Promise], Smoothing] | None = None
-    """Makes the promised classifier from the auditor's copy of the model."""
-    data: Callable[[Grid], Inputs] | None = None
-    """Reads the auditor's data, all of it."""
-    replay: str | None = None
-    beta: Fraction = Fraction(1, 1000)
-    other_machine: bool = False
-    """Mismatches may be honest: this machine is known to round differently."""
-
-    def __post_init__(self) -> None:
-        if self.replay is not None:
-            number_to_draw(self.replay, 1)  # what cannot be understood is refused before anything is read
-
-
 def audit_file(
     path: Path,
-    noted: Noted = Noted(),  # noqa: B008  (frozen)
-    given: Given = Given(),
+    given: AuditInputs = AuditInputs(),  # noqa: B008  (frozen)
     say: Say = lambda _: None,
     progress: Callable[[int], Progress] = lambda _: lambda _: None,
     draw: Draw = fresh_draw,
@@ -70,18 +49,18 @@ def audit_file(
     `say` gets the content hash before any block is drawn: from then on the file is fixed.
     """
     if path.suffix in RECORDS:
-        return _verify_records(path, noted, given)
+        return _verify_records(path, given)
     if path.suffix in TABLES:
         raise ValueError(f"{path.name} is a table, which has no counts: ask for the run's .db, or for its .jsonl")
     with opened(path) as db:
-        return _verify_run(db, noted, given, say, progress, draw)
+        return _verify_run(db, given, say, progress, draw)
 
 
-def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
-    if given.replay or given.model or given.data or noted.content:
+def _verify_records(path: Path, given: AuditInputs) -> Verification:
+    if given.replay or given.model or given.data or given.content:
         raise ValueError("a replay, the data and the content hash need the run's .db file: certificates have no blocks")
     result = Verification(str(path), False)
-    shared = read_records(path, noted, result)
+    shared = read_records(path, given, result)
     _add_arithmetic(result)
     result.check(*shared)
     result.check(Check("data", None, "not compared: numbers and labels of the images are the issuer's word"))
@@ -90,19 +69,19 @@ def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
 
 
 def _verify_run(
-    db: Database, noted: Noted, given: Given, say: Say, progress: Callable[[int], Progress], draw: Draw
+    db: Database, given: AuditInputs, say: Say, progress: Callable[[int], Progress], draw: Draw
 ) -> Verification:
     content = content_hash(db)
     say(f"content hash {content}")
     result = Verification(str(db.path), True, content=content)
-    result.check(_content_check(content, noted.content))
+    result.check(_content_check(content, given.content))
     try:
         run = stated_run(db)
     except ValueError as error:
         result.findings.add(str(error))
         return result
     result.promise, secret = run.promise, run.stated.secret
-    result.check(*key_checks(run.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
+    result.check(*key_checks(run.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), given))
     result.check(unit_check(run.promise))
     seen = inspect_images(run, result)
     _add_arithmetic(result)
@@ -155,7 +134,7 @@ def _replayed(
     result: Verification,
     run: RunReader,
     seen: Inspection,
-    given: Given,
+    given: AuditInputs,
     progress: Callable[[int], Progress],
     draw: Draw,
 ) -> Replay | None:
@@ -184,7 +163,7 @@ def _replayed(
         return replay(run, seen.claimed, voter, inputs, drawn, given.beta, same, result.findings, draw, advance)
 
 
-def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:
+def _smoothing(result: Verification, promise: Promise, given: AuditInputs) -> Smoothing | None:
     if given.model is None:
         result.check(Check("model", None, "not given (--model)"))
         return None
@@ -193,7 +172,7 @@ def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothin
     return smoothing
 
 
-def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Given) -> Inputs | None:
+def _inputs(result: Verification, promise: Promise, seen: Inspection, given: AuditInputs) -> Inputs | None:
     if given.data is None:
         result.check(Check("data", None, "not given (--data): numbers, order and labels of the images are unchecked"))
         return None

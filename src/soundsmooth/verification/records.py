@@ -12,7 +12,8 @@ from ..certification.certificate import FIELDS, FORMAT, Certificate
 from ..certification.fields import checksum, faults, read_json
 from ..certification.promise import Promise, is_digest
 from ..core.plain_files import plain_file
-from .key import Noted, key_checks
+from .inputs import AuditInputs
+from .key import key_checks
 from .promised import check_promise, unit_check
 from .result import Check, Findings, Verification
 
@@ -49,7 +50,7 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
 
 
-def read_records(path: Path, noted: Noted, result: Verification) -> list[Check]:
+def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[Check]:
     """Examine a .json or .jsonl file, record by record: what they count and what is wrong goes into `result`.
 
     The checks of promise and key, which all records share, are given back.
