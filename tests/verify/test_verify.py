@@ -16,7 +16,7 @@ import soundsmooth as ss
 from command import run_command
 from crowds import brightness_of_three
 from soundsmooth import embedded
-from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
+from soundsmooth.audit import AuditTerms, Gaussian, ReplayBlock, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, secret
@@ -330,7 +330,10 @@ def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
     for true, stored in product(product((0, 1), repeat=4), repeat=2):
         wrong = dict.fromkeys(worst, 0)
         for draw in draws:
-            urn = [[Block(1, stored[j], true[j] if j in draw else None) for j in (2 * c, 2 * c + 1)] for c in range(2)]
+            urn = [
+                [ReplayBlock(1, stored[j], true[j] if j in draw else None) for j in (2 * c, 2 * c + 1)]
+                for c in range(2)
+            ]
             b, t = escaped_and_excess(urn, beta)
             false = sum(least_hits(urn[c], 0, t) > true[2 * c] + true[2 * c + 1] for c in range(2))
             for less in worst:
@@ -341,8 +344,8 @@ def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
 
 def test_the_set_statement_of_a_large_store() -> None:
     """1000 certificates of 20 blocks, 5 % drawn and nothing found: all but 134 stand as they are."""
-    terms = Terms(1, 200, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "clopper-pearson")
-    urn = [[Block(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
+    terms = AuditTerms(1, 200, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "clopper-pearson")
+    urn = [[ReplayBlock(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
     escaped, claims = all_but_escaped(urn, terms, Fraction(1, 1000))
     odds = [Fraction(comb(20_000 - b, 1000), comb(20_000, 1000)) for b in (escaped, escaped + 1)]
     assert odds[0] >= Fraction(1, 1000) > odds[1]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..audit import terms as arithmetic_terms
+from ..audit import read_terms
 from ..certification.promise import Inputs, Promise, is_digest
 from ..certification.settings import promised_settings
 from ..core.grid import IMAGES, Grid
@@ -48,7 +48,7 @@ def check_promise(promise: Promise) -> None:
     promise nothing is claimed.
     """
     values = promise.values
-    arithmetic_terms(values)  # numbers that can be computed with, before anything else reads them
+    read_terms(values)  # numbers that can be computed with, before anything else reads them
     for name in ("n0", "n", "input count", "margin", "batch"):
         whole(values[name], name)
     for name in ("inputs", "model"):

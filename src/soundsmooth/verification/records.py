@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..audit import Report, check_record
+from ..audit import ClaimReport, check_record
 from ..certification.certificate import FIELDS, FORMAT, Certificate
 from ..certification.fields import checksum, faults, read_json
 from ..certification.promise import Promise, is_digest
@@ -21,7 +21,7 @@ from .result import Check, Findings, Verification
 MOST_CHARACTERS = 1 << 24
 
 
-def examine(text: str) -> tuple[Mapping[str, Any], Report]:
+def examine(text: str) -> tuple[Mapping[str, Any], ClaimReport]:
     """A record's JSON: its arithmetic by the auditor's own, its checksum, its seed, and that its parts agree.
 
     Guarantee: without findings `audit.check_record` accepts the record, its commitment and seed fit its promise, and
@@ -30,9 +30,9 @@ def examine(text: str) -> tuple[Mapping[str, Any], Report]:
     try:
         record = read_json(text)
     except (ValueError, RecursionError) as error:
-        return {}, Report((f"this is not JSON: {error}",), False)
+        return {}, ClaimReport((f"this is not JSON: {error}",), False)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        return {}, Report((f"this is not a soundsmooth certificate: its format is not {FORMAT!r}",), False)
+        return {}, ClaimReport((f"this is not a soundsmooth certificate: its format is not {FORMAT!r}",), False)
     report = check_record(record)
     return record, replace(report, findings=(*report.findings, *_contradictions(record)))
 

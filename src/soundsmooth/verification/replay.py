@@ -8,15 +8,15 @@ from itertools import zip_longest
 import numpy as np
 
 from ..audit import (
-    Block,
+    AuditTerms,
     Confirmed,
-    Terms,
-    Votes,
+    ReplayBlock,
+    VoteCounts,
     all_but_escaped,
     escaped_and_excess,
     from_replayed,
+    read_terms,
     struck_out_together,
-    terms,
     with_mismatches,
 )
 from ..audit.bounds import clopper_pearson_upper_holds
@@ -78,10 +78,10 @@ class Compared:
         return bool(self.selection.classes) and self.selection.top == self.claimed.label
 
     @property
-    def drawn_votes(self) -> Votes:
+    def drawn_votes(self) -> VoteCounts:
         """Of all drawn blocks; copies that could not be voted again vote for nobody."""
         missing = self.claimed.label + 1 - len(self.votes.classes)
-        return Votes(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
+        return VoteCounts(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
 
 
 def replay(
@@ -247,26 +247,31 @@ def _refutations(found: Replay) -> Iterator[str]:
             )
 
 
-def _urn(run: RunReader, each: Compared) -> list[Block]:
+def _urn(run: RunReader, each: Compared) -> list[ReplayBlock]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
     return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
 
 
-def _block(run: RunReader, each: Compared, stored: StoredBlock) -> Block:
+def _block(run: RunReader, each: Compared, stored: StoredBlock) -> ReplayBlock:
     block, replayed = stored.block, each.hits.get(stored.block.first)
     hits = _at(stored.counts, each.claimed.label)
     if each.drawn is None or stored.hits is None:
-        return Block(block.count, hits, replayed)
+        return ReplayBlock(block.count, hits, replayed)
     drawn = each.drawn.inside(block)
     rows = drawn.among(hits_of(stored.hits, block.count), block.first)
     lost = drawn.lost(rows, _stored_alone(run, each.claimed.place, block, len(rows)))
-    return Block(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
+    return ReplayBlock(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
 
 
 def _concluded(
-    run: RunReader, compared: Sequence[Compared], urn: Sequence[Sequence[Block]], drawn: int, beta: Fraction, same: bool
+    run: RunReader,
+    compared: Sequence[Compared],
+    urn: Sequence[Sequence[ReplayBlock]],
+    drawn: int,
+    beta: Fraction,
+    same: bool,
 ) -> Replay:
-    promised = terms(run.stated.promise.values)
+    promised = read_terms(run.stated.promise.values)
     escaped, excess = escaped_and_excess(urn, beta)
     rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
     struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
@@ -299,7 +304,7 @@ def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Con
 
 
 def _statement(
-    each: Compared, blocks: Sequence[Block], struck: Confirmed, promised: Terms, level: Fraction
+    each: Compared, blocks: Sequence[ReplayBlock], struck: Confirmed, promised: AuditTerms, level: Fraction
 ) -> Statement:
     votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
     honest = None

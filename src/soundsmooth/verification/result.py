@@ -7,7 +7,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from ..audit import Report
+from ..audit import ClaimReport
 from ..certification.promise import Promise
 from ..certification.report import RADII, count_above
 from .statements import Replay
@@ -77,7 +77,7 @@ class Tally:
         """Promised images with neither a certificate nor a failure."""
         return max(0, self.promised - self.finished - self.failed)
 
-    def add(self, label: int | None, truth: int | None, radius: float, report: Report) -> None:
+    def add(self, label: int | None, truth: int | None, radius: float, report: ClaimReport) -> None:
         self.certified += label is not None
         self.abstained += label is None
         self.accepted += report.accepted
