@@ -29,8 +29,8 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.content import content_hash
-from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
+from soundsmooth.verification.snapshot import open_snapshot
 from verify.issuer import NONCE, data, given, issue, small_run
 
 
@@ -202,7 +202,7 @@ def test_what_is_written_to_the_file_during_an_audit_is_not_read(run: Path, tmp_
     path = tmp_path / "run.db"
     path.write_bytes(run.read_bytes())
     before = audit_file(run).content
-    with opened(path) as db:
+    with open_snapshot(path) as db:
         db.execute("PRAGMA cache_size = 1")
         db.execute("PRAGMA shrink_memory")
         path.write_bytes(bytes(path.stat().st_size))

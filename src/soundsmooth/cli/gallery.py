@@ -14,7 +14,7 @@ from ..lab.gallery.numbers import markdown, paper_numbers
 from ..lab.gallery.options import Options
 from ..lab.gallery.pictures import check_matplotlib, picture
 from ..lab.gallery.trial import Finding, Trial
-from .plain import line, say
+from .plain import print_line, say
 
 LEGEND = (
     "FALSE (point): the certified ball holds a point, at that distance, whose other class is itself established.",
@@ -37,9 +37,9 @@ def run_gallery(
     """Run the named entries (all by default) against the named certifiers (all by default)."""
     if n is not None:
         copies(n, "n")
-    entries = _chosen(names, all_entries(), "entry")
+    entries = _choose(names, all_entries(), "entry")
     certifiers = all_certifiers() | {extra.name: extra for entry in entries.values() for extra in entry.extra}
-    wanted, console = set(_chosen(against, certifiers, "certifier")), Console()
+    wanted, console = set(_choose(against, certifiers, "certifier")), Console()
     if only_list:
         _list(console, entries, list(certifiers))
         return
@@ -72,7 +72,7 @@ def print_numbers(n: int | None) -> None:
     print(markdown(paper_numbers(n or 1_000_000)))
 
 
-def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
+def _choose(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
     for name in names:
         if name == "art" and name not in known:
             raise ValueError("art is not installed: pip install adversarial-robustness-toolbox packaging statsmodels")
@@ -115,5 +115,5 @@ def _table(title: str, *headings: str) -> Table:
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
     for entry in entries.values():
-        line(console, f"[bold]{entry.name}[/]  {escape(entry.claim)}")
+        print_line(console, f"[bold]{entry.name}[/]  {escape(entry.claim)}")
     console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

@@ -40,7 +40,7 @@ ALL = (*SMOOTHING, "verify")
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """What an option's value is: on the command line, and in a configuration file."""
 
     type: Any
@@ -54,12 +54,12 @@ class Kind:
             raise ValueError(f"{what} must be {self.wanted}, not {value!r}")
 
 
-TEXT = Kind(str, (str,), "a plain value in quotes")
-FILE = Kind(Path, (str,), "a plain value in quotes")
-RATIONAL = Kind(str, (str, int, float), "a plain value in quotes")
-INTEGER = Kind(int, (int,), "an integer")
-REAL = Kind(float, (int, float), "a number")
-SWITCH = Kind(bool, (bool,), "true or false")
+TEXT = OptionKind(str, (str,), "a plain value in quotes")
+FILE = OptionKind(Path, (str,), "a plain value in quotes")
+RATIONAL = OptionKind(str, (str, int, float), "a plain value in quotes")
+INTEGER = OptionKind(int, (int,), "an integer")
+REAL = OptionKind(float, (int, float), "a number")
+SWITCH = OptionKind(bool, (bool,), "true or false")
 
 
 class To(Flag):
@@ -84,7 +84,7 @@ class Option:
     """One option: what it is called, what it takes, which commands have it, and where it goes."""
 
     name: str
-    kind: Kind
+    kind: OptionKind
     to: To
     on: tuple[str, ...]
     help: str
@@ -118,7 +118,7 @@ class Option:
         return typer.Option(flag, help=text, rich_help_panel=self.panel, show_default=False, callback=self.check)
 
 
-def _parameter(name: str, kind: Kind, info: Any, value: Any = None) -> Parameter:
+def _parameter(name: str, kind: OptionKind, info: Any, value: Any = None) -> Parameter:
     """A keyword whose annotation tells typer the rest."""
     wanted: Any = kind.type | None if value is None else kind.type
     default = Parameter.empty if value is ... else value

@@ -11,7 +11,7 @@ from rich.table import Table
 from ..certification.settings import copies
 from ..lab.gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
 from ..lab.gallery.pictures import check_matplotlib, draw_overlap
-from .plain import line
+from .plain import print_line
 
 ANSWERS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]?[/]"}
 
@@ -78,7 +78,7 @@ def _show(console: Console, found: list[Overlap]) -> None:
         )
     console.print(table)
     for overlap in found:
-        line(console, _consequence(overlap))
+        print_line(console, _consequence(overlap))
 
 
 def _interval(overlap: Overlap) -> str:

@@ -18,7 +18,7 @@ from ..noise.law import promised_law
 from ..runs.store import Store
 from ..runs.stored import Failure, Progress
 from ..runs.summary import average_certified_radius, certified_accuracies
-from .plain import line, say, shown
+from .plain import print_line, printable, say
 
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 SHARE = "share of images"
@@ -26,20 +26,20 @@ SHARE = "share of images"
 
 def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
     """What is going to be certified, and how; a warning if nothing can be."""
-    line(
+    print_line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
     if independence.measured:
         again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
-        line(
+        print_line(
             console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
         )
     if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
-        line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
-    line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
+        print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
+    print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
 
 
 def _exact(value: Fraction) -> str:
@@ -56,13 +56,13 @@ def show_row(console: Console, record: Certificate | Failure) -> None:
     answer = "abstain" if record.label is None else record.label
     correct, colour = judge(record.label, record.truth)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
+    print_line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
 
 
 def _show_failure(console: Console, failure: Failure) -> None:
     label = "?" if failure.truth is None else failure.truth
     row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
-    line(console, f"[red]{row} {escape(shown(failure.error))}[/]")
+    print_line(console, f"[red]{row} {escape(printable(failure.error))}[/]")
 
 
 def _notes(record: Certificate) -> Iterator[str]:

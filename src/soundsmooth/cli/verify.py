@@ -27,7 +27,7 @@ from ..smoothing.classifier import Smoothing
 from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
 from .options import BETA, Choices, To
-from .plain import line, say, shown
+from .plain import print_line, printable, say
 from .prepare import is_demo
 from .screens import show_accuracy
 
@@ -120,7 +120,7 @@ def show(console: Console, result: Verification) -> None:
     """One screen."""
     _show_promise(console, result)
     for check in sorted(result.checks, key=lambda check: check.passed is None):
-        line(console, f"{MARKS[check.passed]} {check.name:<13} {escape(shown(check.text))}")
+        print_line(console, f"{MARKS[check.passed]} {check.name:<13} {escape(printable(check.text))}")
     _show_accuracy(console, result)
     if result.replay is not None:
         _show_replay(console, result.replay, result.key_bound)
@@ -204,7 +204,7 @@ def _show_findings(console: Console, result: Verification) -> None:
         return
     console.print()
     for text in result.findings.texts[:SHOWN]:
-        line(console, f"[red]wrong:[/] {escape(shown(text))}")
+        print_line(console, f"[red]wrong:[/] {escape(printable(text))}")
     if result.findings.count > SHOWN:
         say(console, f"… and {result.findings.count - SHOWN} more")
 

@@ -12,7 +12,6 @@ from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
-from .held import opened, stated_run
 from .images import Inspection, inspect_images
 from .inputs import AuditInputs
 from .key import key_checks
@@ -30,6 +29,7 @@ from .records import read_records
 from .replay import Progress, replay
 from .result import Check, Conclusion, Verification
 from .revote import promised_voter
+from .snapshot import open_snapshot, stated_run
 from .statements import Replay
 
 Say = Callable[[str], None]
@@ -52,7 +52,7 @@ def audit_file(
         return _verify_records(path, given)
     if path.suffix in TABLES:
         raise ValueError(f"{path.name} is a table, which has no counts: ask for the run's .db, or for its .jsonl")
-    with opened(path) as db:
+    with open_snapshot(path) as db:
         return _verify_run(db, given, say, progress, draw)
 
 

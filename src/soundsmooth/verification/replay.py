@@ -42,7 +42,7 @@ NO_VOTES = Counts((), 0)
 
 
 @dataclass
-class Compared:
+class Comparison:
     """One certificate's replayed blocks, as far as they have come back."""
 
     claimed: Claimed
@@ -108,7 +108,7 @@ def replay(
     estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = run.stated.secret, run.stated.promise
-    compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
+    compared = {each.place: Comparison(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
     for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers)):
         place, block, _ = outcome.task
         (stored,) = run.blocks(place, block.purpose, block.first)
@@ -120,7 +120,7 @@ def replay(
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
-    found = _concluded(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
+    found = _conclude(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
     findings.add_all(_refutations(found))
     return found
 
@@ -136,7 +136,7 @@ def _tasks(
         yield Task(claimed[which].place, estimation[block])
 
 
-def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
+def _rows_alone(compared: Sequence[Comparison]) -> list[Task]:
     """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
     return [
         Task(each.claimed.place, block, Again(each.claimed.label, rows))
@@ -145,26 +145,26 @@ def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
     ]
 
 
-def _compare(into: Compared, stored: StoredBlock, outcome: Outcome) -> None:
+def _compare(into: Comparison, stored: StoredBlock, outcome: Outcome) -> None:
     block, votes = outcome.task.block, outcome.votes
     assert votes is None or isinstance(votes, CopyVotes)
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.errors[-1]
     elif block.purpose == Purpose.SELECTION:
         into.selection = added((into.selection, votes.counts))
-        into.differ += differing(stored.counts, votes.counts)
+        into.differ += count_differences(stored.counts, votes.counts)
     if block.purpose == Purpose.ESTIMATION:
         _compare_hits(into, stored, votes)
 
 
-def _compare_hits(into: Compared, stored: StoredBlock, votes: CopyVotes | None) -> None:
+def _compare_hits(into: Comparison, stored: StoredBlock, votes: CopyVotes | None) -> None:
     block, label = stored.block, into.claimed.label
     if votes is None:
         into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
         return
-    into.hits[block.first] = _at(votes.counts, label)
+    into.hits[block.first] = _votes_for(votes.counts, label)
     into.votes = added((into.votes, votes.counts))
-    by_counts, by_bits = differing(stored.counts, votes.counts), 0
+    by_counts, by_bits = count_differences(stored.counts, votes.counts), 0
     if stored.hits is None:
         into.false_hits = None
     else:
@@ -175,7 +175,7 @@ def _compare_hits(into: Compared, stored: StoredBlock, votes: CopyVotes | None) 
     into.differ += max(by_counts, by_bits)
 
 
-def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> None:
+def _await_rows(into: Comparison, block: VoteBlock, before: Bits, now: Bits) -> None:
     """Note the drawn rows of a replayed block, to be voted alone."""
     if into.drawn is None:
         return
@@ -187,7 +187,7 @@ def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> No
         into.waiting[block] = rows, before[at], now[at]
 
 
-def _compare_rows(run: RunReader, into: Compared, outcome: Outcome) -> None:
+def _compare_rows(run: RunReader, into: Comparison, outcome: Outcome) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
     block, kept = outcome.task.block, outcome.votes
     assert not isinstance(kept, CopyVotes)
@@ -210,24 +210,24 @@ def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> B
     return np.zeros(0, bool) if packed is None else hits_of(packed, count)
 
 
-def differing(stored: Counts, replayed: Counts) -> int:
+def count_differences(stored: Counts, replayed: Counts) -> int:
     """At least so many votes differ, by the counts alone: ½ Σ |difference|, a vote for nobody included."""
     classes = zip_longest(stored.classes, replayed.classes, fillvalue=0)
     apart = sum(abs(before - now) for before, now in (*classes, (stored.nobody, replayed.nobody)))
     return -(-apart // 2)
 
 
-def _at(counts: Counts, label: int) -> int:
+def _votes_for(counts: Counts, label: int) -> int:
     return counts.classes[label] if label < len(counts.classes) else 0
 
 
-def _failures(compared: Sequence[Compared]) -> Iterator[str]:
+def _failures(compared: Sequence[Comparison]) -> Iterator[str]:
     for each in compared:
         if each.failed:
             yield f"image {each.claimed.number}: {each.failed} blocks could not be voted again: {each.error}"
 
 
-def _differences(compared: Sequence[Compared]) -> Iterator[str]:
+def _differences(compared: Sequence[Comparison]) -> Iterator[str]:
     for each in compared:
         if each.differ:
             yield (
@@ -247,14 +247,14 @@ def _refutations(found: Replay) -> Iterator[str]:
             )
 
 
-def _urn(run: RunReader, each: Compared) -> list[ReplayBlock]:
+def _urn(run: RunReader, each: Comparison) -> list[ReplayBlock]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
     return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
 
 
-def _block(run: RunReader, each: Compared, stored: StoredBlock) -> ReplayBlock:
+def _block(run: RunReader, each: Comparison, stored: StoredBlock) -> ReplayBlock:
     block, replayed = stored.block, each.hits.get(stored.block.first)
-    hits = _at(stored.counts, each.claimed.label)
+    hits = _votes_for(stored.counts, each.claimed.label)
     if each.drawn is None or stored.hits is None:
         return ReplayBlock(block.count, hits, replayed)
     drawn = each.drawn.inside(block)
@@ -263,9 +263,9 @@ def _block(run: RunReader, each: Compared, stored: StoredBlock) -> ReplayBlock:
     return ReplayBlock(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
 
 
-def _concluded(
+def _conclude(
     run: RunReader,
-    compared: Sequence[Compared],
+    compared: Sequence[Comparison],
     urn: Sequence[Sequence[ReplayBlock]],
     drawn: int,
     beta: Fraction,
@@ -274,8 +274,8 @@ def _concluded(
     promised = read_terms(run.stated.promise.values)
     escaped, excess = escaped_and_excess(urn, beta)
     rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
-    struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
-    together = _by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
+    struck = _prove_by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
+    together = _prove_by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
     statements = tuple(
         _statement(each, blocks, found, promised, beta / len(compared))
         for each, blocks, found in zip(compared, urn, struck, strict=True)
@@ -295,7 +295,7 @@ def _concluded(
     )
 
 
-def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Confirmed]]) -> list[Confirmed]:
+def _prove_by_selection(compared: Sequence[Comparison], prove: Callable[[bool], list[Confirmed]]) -> list[Confirmed]:
     """At full α where the replayed selection confirms the label; elsewhere the label is paid for (Theorem 4)."""
     if all(each.selected for each in compared):
         return prove(True)
@@ -304,7 +304,7 @@ def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Con
 
 
 def _statement(
-    each: Compared, blocks: Sequence[ReplayBlock], struck: Confirmed, promised: AuditTerms, level: Fraction
+    each: Comparison, blocks: Sequence[ReplayBlock], struck: Confirmed, promised: AuditTerms, level: Fraction
 ) -> Statement:
     votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
     honest = None
@@ -317,7 +317,7 @@ def _statement(
     return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
 
 
-def _refuted(each: Compared, level: Fraction) -> bool:
+def _refuted(each: Comparison, level: Fraction) -> bool:
     """Whether the claimed p_lower is above the upper bound, at this level, that the replayed votes allow.
 
     If independence is measured, p is that of rows alone: different rows, of which those that were no hits in their
@@ -325,7 +325,7 @@ def _refuted(each: Compared, level: Fraction) -> bool:
 
     Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most `level`.
     """
-    hits, copies = _at(each.votes, each.claimed.label), each.votes.total
+    hits, copies = _votes_for(each.votes, each.claimed.label), each.votes.total
     if each.drawn is not None:
         hits, copies = each.rows_tried - each.rows_missed, each.rows_tried
     return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, level)

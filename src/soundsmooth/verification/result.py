@@ -50,7 +50,7 @@ def _no_radii() -> "array[float]":
 
 
 @dataclass
-class Tally:
+class CertificateTally:
     """Counted one certificate at a time; the denominator is the promised number of images."""
 
     promised: int = 0
@@ -141,7 +141,7 @@ class Verification:
     promise: Promise | None = None
     content: str | None = None
     checks: list[Check] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
+    tally: CertificateTally = field(default_factory=CertificateTally)
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
     replay: Replay | None = None
