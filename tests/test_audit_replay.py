@@ -165,7 +165,7 @@ def test_struck_blocks_and_their_price() -> None:
     found = struck_out(blocks, promised(100_000, Fraction(1, 1000)), Fraction(1, 20))
     assert found.error == Fraction(51, 1000)
     assert found.p_lower == clopper_pearson_below(12 * 4990, 100_000, Fraction(1, 1000))
-    assert radius_holds(found.radius, found.p_lower, Fraction(1, 4))
+    assert radius_holds(found.radius, found.p_lower, None, Fraction(1, 4))
     assert found.radius > 0
 
 

@@ -21,7 +21,7 @@ MOST_VOTES = 10**9
 GUESS_BITS = 96
 
 
-def clopper_pearson_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+def clopper_pearson_lower_holds(p: Fraction | float, hits: int, n: int, alpha: Fraction) -> bool:
     """Whether p is at most the lower bound, the p with P(X ≥ hits) = α; that is 0 for no hits.
 
     Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
@@ -35,12 +35,11 @@ def clopper_pearson_lower_holds(p: float, hits: int, n: int, alpha: Fraction) ->
 def clopper_pearson_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
     """Whether p is at least the upper bound, the p with P(X ≤ hits) = α; that is 1 if all hit.
 
+    Misses are hits of probability 1 − p: so 1 − p is at most their lower bound.
+
     Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
     """
-    _check(hits, n, alpha)
-    if not math.isfinite(p):
-        return False
-    return p >= 1 or (hits < n and tail_at_most(n - hits, n, 1 - Fraction(p), alpha))
+    return math.isfinite(p) and clopper_pearson_lower_holds(1 - Fraction(p), n - hits, n, alpha)
 
 
 def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
