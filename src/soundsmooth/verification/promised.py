@@ -179,18 +179,14 @@ def _binding(identity: Identity, flag: str | None) -> str:
 
 def _independence(identity: Identity, promised: Independence) -> Check:
     """A proof must be found here as well; what is only assumed is said to be."""
-    if promised.proved:
-        found = identity.independence.proved
-        text = (
-            "proved here as well, by argument and witness"
-            if found
-            else f"promised as proved, but {identity.independence} here"
-        )
-        return Check("independence", found, f"of a batch's rows and of calls: {text}")
+    found, text = None, f"{promised}, not proved"
     if promised.measured:
         text = f"{promised}: as far as rows of drawn blocks are voted again, alone"
-        return Check("independence", None, f"of a batch's rows and of calls: {text}")
-    return Check("independence", None, f"of a batch's rows and of calls: {promised}, not proved")
+    elif promised.proved:
+        found = identity.independence.proved
+        here = f"promised as proved, but {identity.independence} here"
+        text = "proved here as well, by argument and witness" if found else here
+    return Check("independence", found, f"of a batch's rows and of calls: {text}")
 
 
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:
