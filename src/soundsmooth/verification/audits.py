@@ -17,8 +17,8 @@ from .inputs import AuditInputs
 from .key import key_checks
 from .promised import (
     data_check,
+    describe_missing,
     grid_of,
-    left_out,
     machine_differences,
     model_checks,
     promised_inputs,
@@ -179,7 +179,7 @@ def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Aud
     whole = given.data(grid_of(promise))
     inputs = promised_inputs(whole, seen.numbers, seen.truths)
     result.check(data_check(whole, inputs, promise))
-    missing = left_out(whole, inputs)
+    missing = describe_missing(whole, inputs)
     if missing is not None:
         result.notes.append(missing)
     return inputs

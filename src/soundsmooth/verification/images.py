@@ -144,7 +144,7 @@ class Inspection:
         """A bitmap for each block of estimation, if they are kept, and for no other."""
         if len({len(each.counts.classes) for each in stored}) > 1:
             raise ValueError("its blocks have different numbers of classes")
-        selection, estimation = (_of(stored, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
+        selection, estimation = (_blocks_for(stored, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
         if any(each.hits is not None for each in selection):
             raise ValueError("a block of selection has a bitmap of hits")
         kept = self.run.stated.votes
@@ -176,7 +176,7 @@ class Inspection:
             return None
         if not self.run.stated.votes:
             raise ValueError("rows were to be voted alone, but the bitmaps that say which were hits were left out")
-        return _lost_among(drawn, stored, {first: kept for first, kept, *_ in rows}, finished)
+        return _count_lost(drawn, stored, {first: kept for first, kept, *_ in rows}, finished)
 
     def _inspect_certificate(
         self, place: int, row: Row, stored: Sequence[StoredBlock] | None, lost: int | None
@@ -202,18 +202,18 @@ class Inspection:
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         sums = {Purpose.SELECTION: certificate.selection, Purpose.ESTIMATION: certificate.estimation}
         for purpose, counts in sums.items():
-            if added(each.counts for each in _of(stored, purpose)) != counts:
+            if added(each.counts for each in _blocks_for(stored, purpose)) != counts:
                 name = purpose.name.lower()
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")
         if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
             self._say(certificate.index, "its rows that were lost alone do not add up to its certificate's")
 
 
-def _of(stored: Sequence[StoredBlock], purpose: Purpose) -> list[StoredBlock]:
+def _blocks_for(stored: Sequence[StoredBlock], purpose: Purpose) -> list[StoredBlock]:
     return [each for each in stored if each.block.purpose == purpose]
 
 
-def _lost_among(drawn: Drawn, stored: Sequence[StoredBlock], kept: Mapping[int, bytes], finished: bool) -> int:
+def _count_lost(drawn: Drawn, stored: Sequence[StoredBlock], kept: Mapping[int, bytes], finished: bool) -> int:
     """How many of the drawn rows are lost, where `kept` has the rows alone by the first copy of their block."""
     hits = rows_by_block(drawn, ((each.block, each.hits) for each in stored))
     wanted = {block.first for block in hits}

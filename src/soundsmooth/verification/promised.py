@@ -212,7 +212,7 @@ def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None])
     return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths))
 
 
-def left_out(whole: Inputs, inputs: Inputs) -> str | None:
+def describe_missing(whole: Inputs, inputs: Inputs) -> str | None:
     """Which images of the auditor's data the run does not have, in words; None if it has all."""
     missing = sorted(set(range(len(whole.levels))) - set(inputs.indices))
     if not missing:
