@@ -26,14 +26,14 @@ import soundsmooth.audit
 from crowds import brightness_of_three
 from soundsmooth import noise
 from soundsmooth.audit import (
+    AuditTerms,
     Claim,
     Gaussian,
-    Terms,
-    Votes,
+    VoteCounts,
     check_claim,
     check_record,
     read_claim,
-    terms,
+    read_terms,
     verdict,
 )
 from soundsmooth.certification import certify
@@ -53,7 +53,7 @@ def record(bound: str = "clopper-pearson", level: int = 250) -> dict[str, Any]:
     return json.loads(issued(bound, level))
 
 
-def issue(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
+def issue(selection: VoteCounts, estimation: VoteCounts, promised: AuditTerms) -> Claim:
     """What the issuer makes of these counts."""
     chosen = issuers_settings(promised.n0, promised.n, promised.alpha, promised.bound)
     counts = [certify.Counts(votes.classes, votes.nobody) for votes in (selection, estimation)]
@@ -62,22 +62,22 @@ def issue(selection: Votes, estimation: Votes, promised: Terms) -> Claim:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 10**6) -> tuple[Votes, Votes, Terms]:
+def cases(draw: st.DrawFn, most: int = 10**6) -> tuple[VoteCounts, VoteCounts, AuditTerms]:
     """Counts of three classes and nobody; half of them with a clear winner."""
     votes = []
     for n in (draw(st.integers(1, 1000)), draw(st.integers(1, most))):
         winner = draw(st.integers(0, n) | st.integers(min(n, n - n // 20), n))
         second = draw(st.integers(0, n - winner))
         third = draw(st.integers(0, n - winner - second))
-        votes.append(Votes((winner, second, third), n - winner - second - third))
+        votes.append(VoteCounts((winner, second, third), n - winner - second - third))
     alpha = draw(st.sampled_from([Fraction(1, 1000), Fraction(1, 20), Fraction(1, 10**9)]))
     sigma = draw(st.fractions(Fraction(1, 100), 4, max_denominator=100))
-    return *votes, Terms(votes[0].total, votes[1].total, alpha, Gaussian(sigma), draw(st.sampled_from(BOUNDS)))
+    return *votes, AuditTerms(votes[0].total, votes[1].total, alpha, Gaussian(sigma), draw(st.sampled_from(BOUNDS)))
 
 
 @settings(max_examples=200)
 @given(cases())
-def test_what_the_issuer_gives_is_accepted_and_tight(case: tuple[Votes, Votes, Terms]) -> None:
+def test_what_the_issuer_gives_is_accepted_and_tight(case: tuple[VoteCounts, VoteCounts, AuditTerms]) -> None:
     """n up to 10⁶, all bounds. A failure is a false certificate or one that is wrongly refused; no false alarms."""
     claimed = issue(*case)
     report = check_claim(claimed, case[2])
@@ -87,7 +87,7 @@ def test_what_the_issuer_gives_is_accepted_and_tight(case: tuple[Votes, Votes, T
 
 @settings(max_examples=60)
 @given(cases(10**4))
-def test_the_auditors_own_verdict_is_the_issuers(case: tuple[Votes, Votes, Terms]) -> None:
+def test_the_auditors_own_verdict_is_the_issuers(case: tuple[VoteCounts, VoteCounts, AuditTerms]) -> None:
     """Two implementations, the same label, and numbers that differ by no more than their last bits."""
     own, theirs = verdict(*case), issue(*case)
     assert own.label == theirs.label
@@ -100,7 +100,7 @@ def test_the_auditors_own_verdict_is_the_issuers(case: tuple[Votes, Votes, Terms
 
 @settings(max_examples=100)
 @given(cases())
-def test_claims_raised_by_a_billionth_are_refused(case: tuple[Votes, Votes, Terms]) -> None:
+def test_claims_raised_by_a_billionth_are_refused(case: tuple[VoteCounts, VoteCounts, AuditTerms]) -> None:
     claimed, promised = issue(*case), case[2]
     if claimed.p_lower > 0:
         assert check_claim(replace(claimed, p_lower=claimed.p_lower * (1 + 1e-9)), promised).findings
@@ -112,7 +112,7 @@ def test_claims_raised_by_a_billionth_are_refused(case: tuple[Votes, Votes, Term
     assert smaller.tight == (claimed.radius == 0)
 
 
-WINNER = (Votes((5, 90, 5)), Votes((10, 985, 3), 2))
+WINNER = (VoteCounts((5, 90, 5)), VoteCounts((10, 985, 3), 2))
 PROMISED = {
     "n0": "100",
     "n": "1000",
@@ -139,17 +139,17 @@ PROMISED = {
         ({"p_lower": math.nan}, "no probabilities"),
         ({"p_lower": 1.0}, "do not prove"),
         ({"p_lower": 0.2, "p_upper": 0.3}, "not proved to win|has no p_upper"),
-        ({"selection": Votes((6, 90, 5))}, "add up"),
-        ({"selection": Votes((50, 45, 5))}, "selection chose 0"),
-        ({"estimation": Votes((10, 986, 3), 2)}, "add up"),
-        ({"estimation": Votes((10, 990, 0), 0), "radius": 2.0}, "exceeds what the bounds allow"),
-        ({"estimation": Votes((10, 993, -3), 0)}, "whole numbers"),
-        ({"estimation": Votes((15, 985))}, "classes"),
-        ({"estimation": Votes((25, 970, 3), 2)}, "do not prove"),
+        ({"selection": VoteCounts((6, 90, 5))}, "add up"),
+        ({"selection": VoteCounts((50, 45, 5))}, "selection chose 0"),
+        ({"estimation": VoteCounts((10, 986, 3), 2)}, "add up"),
+        ({"estimation": VoteCounts((10, 990, 0), 0), "radius": 2.0}, "exceeds what the bounds allow"),
+        ({"estimation": VoteCounts((10, 993, -3), 0)}, "whole numbers"),
+        ({"estimation": VoteCounts((15, 985))}, "classes"),
+        ({"estimation": VoteCounts((25, 970, 3), 2)}, "do not prove"),
     ],
 )
 def test_each_false_field_has_a_finding(bound: str, change: dict[str, Any], finding: str) -> None:
-    promised = terms({**PROMISED, "bound": bound})
+    promised = read_terms({**PROMISED, "bound": bound})
     claimed = issue(*WINNER, promised)
     assert check_claim(claimed, promised).accepted
     report = check_claim(replace(claimed, **change), promised)
@@ -158,13 +158,13 @@ def test_each_false_field_has_a_finding(bound: str, change: dict[str, Any], find
 
 
 def test_a_second_bound_only_where_it_was_promised() -> None:
-    one, two = terms(PROMISED), terms({**PROMISED, "bound": "runner-up"})
+    one, two = read_terms(PROMISED), read_terms({**PROMISED, "bound": "runner-up"})
     assert "needs a p_upper" in check_claim(issue(*WINNER, one), two).findings[0]
     assert "has no p_upper" in check_claim(issue(*WINNER, two), one).findings[0]
 
 
 def test_weak_claims_are_sound_and_not_tight() -> None:
-    promised = terms(PROMISED)
+    promised = read_terms(PROMISED)
     claimed = issue(*WINNER, promised)
     for weak in ({"radius": 0.1}, {"radius": 0.0}, {"p_lower": 0.9, "radius": 0.1}, {"label": None, "radius": 0.0}):
         report = check_claim(replace(claimed, **weak), promised)
@@ -257,7 +257,9 @@ def test_claim_and_terms_of_a_record() -> None:
         certificate.p_lower,
         certificate.p_upper,
     )
-    assert terms(data["promise"]) == Terms(100, 1000, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "runner-up")
+    assert read_terms(data["promise"]) == AuditTerms(
+        100, 1000, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "runner-up"
+    )
 
 
 # --- independence of the issuer --------------------------------------------------------------------------
@@ -294,21 +296,19 @@ from soundsmooth.audit import check_record
 print(check_record(json.load(open(sys.argv[1], encoding="utf-8"))))
 """
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "Report(findings=(), tight=True)"
+    assert done.stdout.strip() == "ClaimReport(findings=(), tight=True)"
 
 
 #: Records, and the readers of records.
 EXEMPT = {
     "Claim",
-    "Terms",
-    "Votes",
-    "Block",
+    "AuditTerms",
+    "VoteCounts",
+    "ReplayBlock",
     "Confirmed",
-    "Lost",
-    "Proved",
-    "Report",
+    "ClaimReport",
     "read_claim",
-    "terms",
+    "read_terms",
     "quantile_guess",
 }
 

@@ -15,11 +15,11 @@ from math import comb, factorial
 import pytest
 
 from soundsmooth.audit import (
-    Block,
+    AuditTerms,
     Confirmed,
     Gaussian,
-    Terms,
-    Votes,
+    ReplayBlock,
+    VoteCounts,
     detection,
     escaping,
     from_replayed,
@@ -33,11 +33,13 @@ from soundsmooth.audit.replay import least_hits
 QUARTER = Fraction(1, 4)
 
 
-def promised(n: int, alpha: Fraction = QUARTER, bound: str = "clopper-pearson") -> Terms:
-    return Terms(1, n, alpha, Gaussian(Fraction(1, 4)), bound)
+def promised(n: int, alpha: Fraction = QUARTER, bound: str = "clopper-pearson") -> AuditTerms:
+    return AuditTerms(1, n, alpha, Gaussian(Fraction(1, 4)), bound)
 
 
-def struck_out(blocks: Sequence[Block], terms: Terms, beta: Fraction, selection_replayed: bool = True) -> Confirmed:
+def struck_out(
+    blocks: Sequence[ReplayBlock], terms: AuditTerms, beta: Fraction, selection_replayed: bool = True
+) -> Confirmed:
     """For one certificate, whose blocks are all that are in the urn."""
     return struck_out_together([blocks], terms, beta, selection_replayed)[0]
 
@@ -83,16 +85,16 @@ def test_impossible_draws(blocks: int, drawn: int, beta: Fraction) -> None:
 
 # --- (ii) against every forger ---------------------------------------------------------------------------
 
-Rule = Callable[[tuple[Block, ...], Fraction, Fraction], float]
+Rule = Callable[[tuple[ReplayBlock, ...], Fraction, Fraction], float]
 
 
 @cache
-def ours(blocks: tuple[Block, ...], alpha: Fraction, beta: Fraction) -> float:
+def ours(blocks: tuple[ReplayBlock, ...], alpha: Fraction, beta: Fraction) -> float:
     return struck_out(blocks, promised(sum(block.copies for block in blocks), alpha), beta).p_lower
 
 
 @cache
-def one_block_too_few(blocks: tuple[Block, ...], alpha: Fraction, beta: Fraction) -> float:
+def one_block_too_few(blocks: tuple[ReplayBlock, ...], alpha: Fraction, beta: Fraction) -> float:
     """The theorem without its strike: one block less is struck out."""
     excesses = [block.hits - block.replayed for block in blocks if block.replayed is not None]
     escaped = escaping(len(blocks), len(excesses), beta) - 1
@@ -101,7 +103,7 @@ def one_block_too_few(blocks: tuple[Block, ...], alpha: Fraction, beta: Fraction
 
 
 @cache
-def no_excess(blocks: tuple[Block, ...], alpha: Fraction, beta: Fraction) -> float:
+def no_excess(blocks: tuple[ReplayBlock, ...], alpha: Fraction, beta: Fraction) -> float:
     """The theorem without its excess: the drawn blocks' false hits are corrected, the others' are not."""
     drawn = sum(block.replayed is not None for block in blocks)
     hits = least_hits(blocks, escaping(len(blocks), drawn, beta), 0)
@@ -127,7 +129,7 @@ def worst_error(
             fooled = 0
             for draw in draws:
                 store = [
-                    Block(copies, h, x if j in draw else None)
+                    ReplayBlock(copies, h, x if j in draw else None)
                     for j, (h, x) in enumerate(zip(stored, true, strict=True))
                 ]
                 store.sort(key=lambda block: (block.hits, -1 if block.replayed is None else block.replayed))
@@ -158,17 +160,17 @@ def test_the_strike_and_the_excess_are_needed() -> None:
 
 def test_struck_blocks_and_their_price() -> None:
     """20 blocks of 5000, 5 replayed and good; β = 0.05 lets 8 escape: C(12, 5)/C(20, 5) = 0.051."""
-    blocks = [Block(5000, 4990, 4990 if j < 5 else None) for j in range(20)]
+    blocks = [ReplayBlock(5000, 4990, 4990 if j < 5 else None) for j in range(20)]
     assert escaping(20, 5, Fraction(1, 20)) == 8
     found = struck_out(blocks, promised(100_000, Fraction(1, 1000)), Fraction(1, 20))
     assert found.error == Fraction(51, 1000)
     assert found.p_lower == clopper_pearson_below(12 * 4990, 100_000, Fraction(1, 1000))
-    assert radius_holds(found.radius, found.p_lower, Fraction(1, 4))
+    assert radius_holds(found.radius, found.p_lower, None, Fraction(1, 4))
     assert found.radius > 0
 
 
 def test_a_chosen_label_halves_alpha_here_too() -> None:
-    blocks = [Block(100, 97, 97 if j < 9 else None) for j in range(10)]
+    blocks = [ReplayBlock(100, 97, 97 if j < 9 else None) for j in range(10)]
     found = struck_out(blocks, promised(1000), QUARTER, selection_replayed=False)
     assert escaping(10, 9, QUARTER) == 0
     assert found.p_lower == clopper_pearson_below(970, 1000, QUARTER / 2)
@@ -176,7 +178,7 @@ def test_a_chosen_label_halves_alpha_here_too() -> None:
 
 
 def test_the_blocks_with_most_hits_are_struck() -> None:
-    blocks = [Block(10, 9, 8), Block(10, 9), Block(10, 10), Block(10, 0), Block(10, 5)]
+    blocks = [ReplayBlock(10, 9, 8), ReplayBlock(10, 9), ReplayBlock(10, 10), ReplayBlock(10, 0), ReplayBlock(10, 5)]
     assert least_hits(blocks, 0, 0) == 8 + 9 + 10 + 0 + 5
     assert least_hits(blocks, 1, 0) == 8 + 9 + 0 + 5
     assert least_hits(blocks, 1, 1) == 8 + 8 + 0 + 4
@@ -185,16 +187,16 @@ def test_the_blocks_with_most_hits_are_struck() -> None:
 
 def test_a_full_replay_is_a_certificate_of_its_own() -> None:
     """All blocks replayed: nothing is struck, and the stored counts do not matter."""
-    blocks = [Block(100, 100, 93), Block(100, 3, 95)]
+    blocks = [ReplayBlock(100, 100, 93), ReplayBlock(100, 3, 95)]
     found = struck_out(blocks, promised(200), Fraction(1, 10**9))
     assert found.p_lower == clopper_pearson_below(188, 200, QUARTER)
-    assert found.p_lower == from_replayed(0, Votes((188, 12)), promised(200)).p_lower
+    assert found.p_lower == from_replayed(0, VoteCounts((188, 12)), promised(200)).p_lower
 
 
 def test_no_replay_proves_nothing() -> None:
-    nothing = struck_out([Block(100, 100)] * 3, promised(300), QUARTER)
+    nothing = struck_out([ReplayBlock(100, 100)] * 3, promised(300), QUARTER)
     assert (nothing.p_lower, nothing.radius) == (0, 0)
-    nothing = from_replayed(0, Votes((0, 0)), promised(300))
+    nothing = from_replayed(0, VoteCounts((0, 0)), promised(300))
     assert (nothing.p_lower, nothing.radius) == (0, 0)
     nothing = with_mismatches(300, 0, 0, promised(300))
     assert (nothing.p_lower, nothing.radius) == (0, 0)
@@ -204,7 +206,8 @@ def test_one_urn_for_many_certificates() -> None:
     """40 certificates of 10 blocks, 100 of 400 blocks drawn: fewer strikes for each than from its own draw alone."""
     terms = promised(1000, Fraction(1, 1000))
     certificates = [
-        [Block(100, 99, 99 if j in (i % 3, 5) or (j == 6 and i % 2) else None) for j in range(10)] for i in range(40)
+        [ReplayBlock(100, 99, 99 if j in (i % 3, 5) or (j == 6 and i % 2) else None) for j in range(10)]
+        for i in range(40)
     ]
     together = struck_out_together(certificates, terms, Fraction(1, 20))
     drawn = sum(block.replayed is not None for blocks in certificates for block in blocks)
@@ -224,7 +227,7 @@ def test_one_urn_for_many_certificates() -> None:
 @pytest.mark.parametrize(("copies", "hits", "replayed"), [(5, 6, None), (5, -1, None), (5, 5, 6), (5, 5, -1)])
 def test_impossible_blocks(copies: int, hits: int, replayed: int | None) -> None:
     with pytest.raises(ValueError, match="cannot have"):
-        Block(copies, hits, replayed)
+        ReplayBlock(copies, hits, replayed)
 
 
 # --- (i) the replayed blocks alone -----------------------------------------------------------------------
@@ -232,7 +235,7 @@ def test_impossible_blocks(copies: int, hits: int, replayed: int | None) -> None
 
 def test_replayed_votes_alone_and_why_the_choice_must_not_look() -> None:
     """One of three blocks of 8: an error of at most α if it is fixed or drawn; more if it is the one with most hits."""
-    lower = [from_replayed(0, Votes((hits, 8 - hits)), promised(24)).p_lower for hits in range(9)]
+    lower = [from_replayed(0, VoteCounts((hits, 8 - hits)), promised(24)).p_lower for hits in range(9)]
     errors = [sum((binomial(8, h, p) for h in range(9) if Fraction(lower[h]) > p), Fraction(0)) for p in TRUTHS]
     assert max(errors) <= QUARTER
     assert 1 - (1 - max(errors)) ** 3 > QUARTER
@@ -240,7 +243,7 @@ def test_replayed_votes_alone_and_why_the_choice_must_not_look() -> None:
 
 def label_error(n: int, level: Fraction, selection_replayed: bool, ps: tuple[Fraction, ...]) -> Fraction:
     """The probability that some label, chosen with all votes in view, is confirmed with a bound above its truth."""
-    lower = [from_replayed(0, Votes((h, n - h)), promised(n, level), selection_replayed) for h in range(n + 1)]
+    lower = [from_replayed(0, VoteCounts((h, n - h)), promised(n, level), selection_replayed) for h in range(n + 1)]
     error = Fraction(0)
     for first in range(n + 1):
         for second in range(n + 1 - first):
@@ -272,7 +275,7 @@ def test_the_price_of_a_chosen_label_is_needed() -> None:
 
 
 def test_the_runner_ups_bound_pays_for_each_class() -> None:
-    votes, terms = Votes((400, 100, 50), 10), promised(10**5, Fraction(3, 1000), "runner-up")
+    votes, terms = VoteCounts((400, 100, 50), 10), promised(10**5, Fraction(3, 1000), "runner-up")
     replayed = from_replayed(0, votes, terms)
     chosen = from_replayed(0, votes, terms, selection_replayed=False)
     assert chosen.p_lower == clopper_pearson_below(400, 560, Fraction(1, 2000))
@@ -315,7 +318,7 @@ def test_mismatches_prove_nothing_against_a_forger() -> None:
     Then (iii) confirms a radius for a class that has a third of the votes; striking out does not.
     """
     terms = promised(100_000, Fraction(1, 1000))
-    blocks = [Block(5000, 5000 if j % 2 else 1667, None if j else 1667) for j in range(20)]
+    blocks = [ReplayBlock(5000, 5000 if j % 2 else 1667, None if j else 1667) for j in range(20)]
     hits = sum(block.hits for block in blocks)
     assert detection(20, 10, 1) == Fraction(1, 2)
     assert with_mismatches(hits, 0, 5000, terms).radius > 0

@@ -275,13 +275,13 @@ def test_models_that_cannot_be_measured(scores: object, text: str) -> None:
 
 def test_issuer_and_auditor_agree(honest: ss.Certificate) -> None:
     assert ss.Certificate.from_json(honest.to_json()) == honest
-    assert audit.check_record(json.loads(honest.to_json())) == audit.Report((), True)
+    assert audit.check_record(json.loads(honest.to_json())) == audit.ClaimReport((), True)
 
 
 @pytest.mark.parametrize(("hits", "n", "m", "lost"), [(9_000, 10_000, 1000, 3), (700, 1000, 100, 0), (90, 100, 7, 7)])
 def test_the_auditors_bound_is_the_issuers(hits: int, n: int, m: int, lost: int) -> None:
-    promised = audit.Terms(100, n, Fraction(1, 1000), audit.Gaussian(Fraction(1, 4)), "clopper-pearson", m)
-    found = audit.verdict(audit.Votes((0, 100)), audit.Votes((n - hits, hits)), promised, lost)
+    promised = audit.AuditTerms(100, n, Fraction(1, 1000), audit.Gaussian(Fraction(1, 4)), "clopper-pearson", m)
+    found = audit.verdict(audit.VoteCounts((0, 100)), audit.VoteCounts((n - hits, hits)), promised, lost)
     issued = measured_below(hits, n, Measurement(m, lost), Fraction(1, 1000))
     assert found.p_lower == pytest.approx(issued, rel=1e-15)
     assert audit.check_claim(found, promised).accepted

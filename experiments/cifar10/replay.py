@@ -10,6 +10,7 @@ for the tables. Without a replay no network is loaded.
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from soundsmooth.certification.promise import Promise
 from soundsmooth.lab.scripts.rows import keep
 from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
-from soundsmooth.verification import Given, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.promised import promised_smoothing
 
 #: What makes a smoothed classifier, of all that is promised.
@@ -53,7 +54,8 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
             held[name] = promised_smoothing(module, promise, {"device": asked.device})
         return held[name]
 
-    given = Given(model if asked.replay else None, lambda grid: read_npz(asked.data, grid, asked.layout), asked.replay)
+    data = partial(read_npz, asked.data, layout=asked.layout)
+    given = AuditInputs(model if asked.replay else None, data, asked.replay)
     result = audit_file(path, given=given)
     found = summary(path, result)
     print(json.dumps(found, ensure_ascii=False), flush=True)

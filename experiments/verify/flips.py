@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Noted
+from soundsmooth.verification import AuditInputs
 from verify.flips import flip
 from verify.issuer import issue, measured_run, motley, packed, small_run
 
@@ -29,7 +29,7 @@ def main(times: int) -> None:
         record = Path(folder) / "certificate.json"
         record.write_text(certificate.to_json(), encoding="utf-8")
         for path in (small, large, measured, record):
-            found = flip(path, times, Noted(), random.Random(seed))
+            found = flip(path, times, AuditInputs(), random.Random(seed))
             print(f"{path.name}, {path.stat().st_size} bytes: {dict(found)}", flush=True)
 
 

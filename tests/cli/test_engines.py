@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from soundsmooth.cli.certify import run_certify
-from soundsmooth.cli.choices import Choices
-from soundsmooth.cli.engines import engine_name
+from soundsmooth.cli.options import Choices
+from soundsmooth.cli.prepare import engine_name
 from soundsmooth.runs.ray_pool import ray_module
 from soundsmooth.runs.store import Store
 

@@ -61,12 +61,12 @@ def test_what_goes_with_measured_independence(name: str) -> None:
         with pytest.raises(ValueError, match="does not go with measured independence"):
             BOUNDS[name].prove_alone(LOOKS[3:4], 100, 0, ALPHA)
         with pytest.raises(ValueError, match="independence cannot be measured with the bound"):
-            audit.terms(promised(name))
+            audit.read_terms(promised(name))
         return
     alone, p_upper = BOUNDS[name].prove_alone(LOOKS[3:4], 100, 1, ALPHA)
     assert alone < BOUNDS[name].prove(LOOKS[3:4], ALPHA / 4)[0]
     assert p_upper is None
-    assert audit.terms(promised(name)).again == 100
+    assert audit.read_terms(promised(name)).again == 100
     with pytest.raises(ValueError, match="one look"):
         BOUNDS[name].prove_alone(LOOKS, 100, 1, ALPHA)
 

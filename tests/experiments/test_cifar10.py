@@ -39,7 +39,7 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Given, audit_file
+from soundsmooth.verification import AuditInputs, audit_file
 from soundsmooth.verification.promised import model_checks
 
 FOLDER = Path(certify.__file__).parent
@@ -195,7 +195,7 @@ def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> 
         with Store.read(sound) as store:
             assert sorted(c.index for c in store.certificates()) == sorted(indices)
         assert [row["index"] for row in rows_of(standard)] == indices
-    found = audit_file(sound, given=Given(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
+    found = audit_file(sound, given=AuditInputs(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
     assert not found.refuted
     assert any(check.name == "data" and check.passed for check in found.checks)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from verify.issuer import reported
 
 
@@ -16,14 +16,14 @@ def flipped(whole: bytes, chance: random.Random) -> bytes:
     return whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :]
 
 
-def outcome(path: Path, before: Verification, noted: Noted) -> str:
+def outcome(path: Path, before: Verification, given: AuditInputs) -> str:
     """What becomes of a changed file; an AssertionError if the change is neither detected nor harmless.
 
     unreadable and refuted are detections. Otherwise the audit reports the same as before: unchanged if the content hash
     is the same too, and immaterial if it is not, so that whoever noted the hash detects that as well.
     """
     try:
-        after = audit_file(path, noted)
+        after = audit_file(path, given)
     except (ValueError, OSError):
         return "unreadable"
     if after.refuted:
@@ -33,10 +33,10 @@ def outcome(path: Path, before: Verification, noted: Noted) -> str:
 
 
 def flip(
-    path: Path, times: int, noted: Noted, chance: random.Random, tick: Callable[[], None] = lambda: None
+    path: Path, times: int, given: AuditInputs, chance: random.Random, tick: Callable[[], None] = lambda: None
 ) -> Counter[str]:
     """Flip a byte of the file, look at it, put it back; and so on."""
-    before, whole = audit_file(path, noted), path.read_bytes()
+    before, whole = audit_file(path, given), path.read_bytes()
     assert not before.refuted
     found: Counter[str] = Counter()
     victim = path.with_name("flipped" + path.suffix)
@@ -44,6 +44,6 @@ def flip(
         for log in ("-wal", "-shm", "-journal"):
             victim.with_name(victim.name + log).unlink(missing_ok=True)
         victim.write_bytes(flipped(whole, chance))
-        found[outcome(victim, before, noted)] += 1
+        found[outcome(victim, before, given)] += 1
         tick()
     return found

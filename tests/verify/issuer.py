@@ -26,7 +26,7 @@ from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.voting import CopyVotes
-from soundsmooth.verification import Given, Verification
+from soundsmooth.verification import AuditInputs, Verification
 from soundsmooth.verification.promised import promised_smoothing
 
 NONCE = "ab" * 32
@@ -100,7 +100,9 @@ def packed(path: Path) -> Path:
     return path
 
 
-def given(replay: str | None = None, scores: object = brightness_of_three, images: int = 8, **more: object) -> Given:
+def given(
+    replay: str | None = None, scores: object = brightness_of_three, images: int = 8, **more: object
+) -> AuditInputs:
     """What the auditor has: the same model and data."""
 
     def model(promise: Promise) -> Smoothing:
@@ -109,7 +111,7 @@ def given(replay: str | None = None, scores: object = brightness_of_three, image
     def whole(_: Grid) -> Inputs:
         return data(images)
 
-    return Given(model, whole, replay, **more)
+    return AuditInputs(model, whole, replay, **more)
 
 
 def forge(path: Path, place: int, blocks: Collection[int], label: int | None = None) -> None:

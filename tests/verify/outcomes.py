@@ -18,7 +18,7 @@ from crowds import brightness_of_three
 from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Conclusion, Given, Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Conclusion, Verification, audit_file
 from verify.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
 from verify.issuer import NONCE, given, issue, measured_run, motley, packed, small_run
 
@@ -143,11 +143,11 @@ class Seen:
         return json.dumps([kept, sorted(self.claims.items())], sort_keys=True, default=str)
 
 
-def audited(path: Path, noted: Noted, given: Given) -> Seen:
+def audited(path: Path, given: AuditInputs) -> Seen:
     """An audit whose code, JSON and prose agree, that touches nothing, and that refuses in one line if it refuses."""
     before = _contents(path.parent)
     try:
-        result = audit_file(path, noted, given)
+        result = audit_file(path, given)
         _agree(result)
         seen = Seen(result, {} if result.refuted else _claims(path))
     except (ValueError, OSError) as error:
@@ -233,7 +233,7 @@ class Judge:
         self.rows = None if self.honest.records else rows_of(self.honest.path)
         bare = audit_file(self.honest.path)
         assert bare.promise is not None
-        self.notes = Noted(bare.promise.commitment, NONCE)
+        self.notes = {"commitment": bare.promise.commitment, "nonce": NONCE}
         self.content = bare.content
         self.before = {level: self._audit(self.honest.path, level) for level in self.levels}
         for level, seen in self.before.items():
@@ -247,14 +247,15 @@ class Judge:
         return (ALONE, NOTED) if self.honest.records else (ALONE, NOTED, REPLAYED)
 
     def _audit(self, path: Path, level: str) -> Seen:
-        return audited(path, Noted() if level == ALONE else self.notes, self._all() if level == REPLAYED else Given())
+        brought = self._all() if level == REPLAYED else AuditInputs()
+        return audited(path, brought if level == ALONE else dataclasses.replace(brought, **self.notes))
 
-    def _all(self) -> Given:
+    def _all(self) -> AuditInputs:
         return given("all", self.honest.scores, self.honest.images)
 
     def found_without_notes(self) -> bool:
         """Whether model, data and replay find the last forgery too. (The key follows from the promise.)"""
-        return audited(self.victim, Noted(), self._all()).found
+        return audited(self.victim, self._all()).found
 
     def __call__(self, forgery: Forgery) -> tuple[str, str]:
         """Its outcome and, unless it is found, the reason why it does no harm; a HoleError if there is none."""
@@ -289,7 +290,7 @@ class Judge:
     def _by_content(self, seen: Seen) -> None:
         """Who noted the content hash finds every change of content."""
         if not self.honest.records and seen.result is not None and seen.result.content != self.content:
-            again = audited(self.victim, dataclasses.replace(self.notes, content=self.content), Given())
+            again = audited(self.victim, AuditInputs(content=self.content, **self.notes))
             if not again.found:
                 raise HoleError("the content is another one, and its hash passed")
 

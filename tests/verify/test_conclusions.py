@@ -21,14 +21,14 @@ from crowds import brightness_of_three
 from soundsmooth.audit import Confirmed
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise
-from soundsmooth.cli.choices import Choices
+from soundsmooth.cli.options import Choices
 from soundsmooth.cli.verify import meaning, run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Conclusion, Given, Replay, Statement, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Conclusion, Replay, Statement, Verification, audit_file
 from soundsmooth.verification.audits import _add_replay
-from soundsmooth.verification.images import Claimed
 from soundsmooth.verification.promised import check_promise
+from soundsmooth.verification.statements import Claimed
 from verify.forgeries import opened, reissue
 from verify.issuer import data, forge, given, issue, small_run
 
@@ -274,12 +274,12 @@ def test_a_text_that_no_screen_holds(whole: bytes, tmp_path: Path, say: Said) ->
 def test_images_that_the_run_leaves_out_are_named(whole: bytes, tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     path.write_bytes(whole)
-    more = audit_file(path, given=Given(None, lambda _: data(8)))
+    more = audit_file(path, given=AuditInputs(None, lambda _: data(8)))
     assert not more.refuted
     assert "the run has 3 of the 8 images of the data, and says nothing of the others: 3, 4, 5, 6, 7" in more.notes
-    many = audit_file(path, given=Given(None, lambda _: data(16)))
+    many = audit_file(path, given=AuditInputs(None, lambda _: data(16)))
     assert any(note.endswith("the others: 3, 4, 5, 6, 7, …") for note in many.notes)
-    exact = audit_file(path, given=Given(None, lambda _: data(3)))
+    exact = audit_file(path, given=AuditInputs(None, lambda _: data(3)))
     assert not any("of the data" in note for note in exact.notes)
     assert meaning(exact)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from soundsmooth.audit.check import Report
+from soundsmooth.audit.check import ClaimReport
 from soundsmooth.verification import Check
 from verify.forgeries import CONSISTENT, GROUPS, NAIVE, Forgery, InapplicableError
 from verify.outcomes import ALONE, NOTED, REPLAYED, SAME, WEAKER, HoleError, Judge, Table, honest_files, judged
@@ -47,7 +47,7 @@ def test_another_nonce_is_found_by_who_has_noted_it(tmp_path: Path) -> None:
 
 #: An audit without one of its checks, and a forgery that only this check finds.
 SABOTAGE = {
-    "larger radius": ("soundsmooth.verification.images.check_record", lambda _: Report((), True)),
+    "larger radius": ("soundsmooth.verification.images.check_record", lambda _: ClaimReport((), True)),
     "block's votes": ("soundsmooth.verification.replay._differences", lambda _: ()),
     "images.truth": ("soundsmooth.verification.audits.data_check", lambda *_: Check("data", True, "")),
     "record: truth": ("verify.outcomes.UNCHECKED", {}),

@@ -10,7 +10,7 @@ import pytest
 
 from crowds import brightness_of_three
 from soundsmooth.audit import detection
-from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.draw import fresh_draw, number_to_draw
 from verify.issuer import NONCE, forge, given, issue, small_run
 
@@ -78,11 +78,11 @@ def test_arithmetic_alone_accepts_a_forgery(honest: Path, tmp_path: Path) -> Non
     path.write_bytes(honest.read_bytes())
     before = audit_file(path)
     forge(path, 0, range(BLOCKS))
-    after = audit_file(path, Noted(before.promise.commitment, NONCE))
+    after = audit_file(path, AuditInputs(commitment=before.promise.commitment, nonce=NONCE))
     assert not after.refuted
     assert after.tally.above[Fraction(1, 2)] == 1
     assert before.tally.above[Fraction(1, 2)] == 0
-    assert audit_file(path, Noted(content=before.content)).refuted  # unless the hash was handed over before
+    assert audit_file(path, AuditInputs(content=before.content)).refuted  # unless the hash was handed over before
 
 
 def test_a_forged_abstention_is_in_the_urn(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_an_honest_run_is_never_refused(tmp_path: Path) -> None:
     ):
         path = issue(tmp_path / f"{number}.db", small_run(noise=noise, bound=bound, n=390))
         assert not audit_file(path, given=given("30%")).refuted
-        result = audit_file(path, Noted(nonce=NONCE), given("all"))
+        result = audit_file(path, given("all", nonce=NONCE))
         assert not result.refuted
         assert result.full
         assert result.replay.smaller == 0

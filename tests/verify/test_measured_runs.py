@@ -13,14 +13,14 @@ import pytest
 
 import crowds
 from soundsmooth import audit
-from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out_together
+from soundsmooth.audit import AuditTerms, Gaussian, ReplayBlock, VoteCounts, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
 from soundsmooth.certification.certify import Measurement, verdict
 from soundsmooth.independence.measure import drawn_rows, rows_by_block
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
-from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification import Verification, audit_file
 from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
 from verify.test_tamper import change, changes
 
@@ -46,7 +46,7 @@ def copied(run: Path, tmp_path: Path) -> Path:
 
 
 def audited(path: Path, replay: str | None = None, scores: object = crowds.brightness, **more: object) -> Verification:
-    return audit_file(path, Noted(nonce=NONCE), given(replay, scores, **more))
+    return audit_file(path, given(replay, scores, nonce=NONCE, **more))
 
 
 # --- honest runs ----------------------------------------------------------------------------------------------------
@@ -77,9 +77,9 @@ def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
     hits = sum(each.counts.classes[0] for each in blocks)
     drawn = drawn_rows(terms.secret, terms.promise, index)
     rows = sum(len(drawn.inside(each.block).rows) for each in blocks)
-    promised = audit.terms(terms.promise.values)
+    promised = audit.read_terms(terms.promise.values)
     first, second = result.replay.statements
-    expected = from_replayed(0, Votes((hits, 200 - hits)), promised, alone=Lost(rows, 0))
+    expected = from_replayed(0, VoteCounts((hits, 200 - hits)), promised, rows=rows, lost=0)
     assert 0 < first.alone.radius == expected.radius < first.claimed.radius
     assert (second.alone.radius, second.copies) == (0, 0)
 
@@ -187,14 +187,14 @@ def test_forged_rows_contradict_nothing_and_are_refused_by_a_replay(tmp_path: Pa
 QUARTER = Fraction(1, 4)
 
 
-def terms(n: int, again: int) -> Terms:
-    return Terms(1, n, QUARTER, Gaussian(Fraction(1, 4)), "clopper-pearson", again)
+def terms(n: int, again: int) -> AuditTerms:
+    return AuditTerms(1, n, QUARTER, Gaussian(Fraction(1, 4)), "clopper-pearson", again)
 
 
 def test_most_lost_counts_what_may_be_hidden() -> None:
     """100 copies and 20 rows: a row weighs as five hits."""
-    seen = Block(20, 18, 18, 4, 1, 1)
-    unseen = [Block(20, 18, None, 4, lost) for lost in (0, 1, 4)] + [Block(20, 18, None, 4, 2)]
+    seen = ReplayBlock(20, 18, 18, 4, 1, 1)
+    unseen = [ReplayBlock(20, 18, None, 4, lost) for lost in (0, 1, 4)] + [ReplayBlock(20, 18, None, 4, 2)]
     blocks = [seen, *unseen]
     assert most_lost(blocks, 0, 0) == 1 + 0 + 1 + 4 + 2
     assert most_lost(blocks, 0, 4) == 1 + 0 + 1 + 4 + 2
@@ -206,9 +206,9 @@ def test_most_lost_counts_what_may_be_hidden() -> None:
 
 
 def test_struck_out_with_measured_rows_is_the_certificates_bound() -> None:
-    blocks = [Block(100, 97, 97, 10, 1, 1) for _ in range(10)]
+    blocks = [ReplayBlock(100, 97, 97, 10, 1, 1) for _ in range(10)]
     (found,) = struck_out_together([blocks], terms(1000, 100), Fraction(1, 1000))
-    (expected,) = [audit.verdict(Votes((1,)), Votes((970, 30)), terms(1000, 100), 10).p_lower]
+    (expected,) = [audit.verdict(VoteCounts((1,)), VoteCounts((970, 30)), terms(1000, 100), 10).p_lower]
     assert found.p_lower == expected
     assert found.error == QUARTER + Fraction(1, 1000)
     with pytest.raises(ValueError, match="must add up to the promised m"):
@@ -216,8 +216,8 @@ def test_struck_out_with_measured_rows_is_the_certificates_bound() -> None:
 
 
 def test_without_rows_nothing_is_proved() -> None:
-    assert from_replayed(0, Votes((100, 0)), terms(1000, 100)).p_lower == 0
-    assert from_replayed(0, Votes((100, 0)), terms(1000, 100), alone=Lost(0, 0)).p_lower == 0
+    assert from_replayed(0, VoteCounts((100, 0)), terms(1000, 100)).p_lower == 0
+    assert from_replayed(0, VoteCounts((100, 0)), terms(1000, 100), rows=0, lost=0).p_lower == 0
 
 
 def worst_share_of_false_counts(less: int, weighted: bool) -> Fraction:
@@ -233,7 +233,7 @@ def worst_share_of_false_counts(less: int, weighted: bool) -> Fraction:
         false = 0
         for draw in draws:
             urn = [
-                Block(1, h, x if j in draw else None, drawn, said if weighted or j not in draw else lost, lost)
+                ReplayBlock(1, h, x if j in draw else None, drawn, said if weighted or j not in draw else lost, lost)
                 for j, ((h, said), (x, lost), drawn) in enumerate(zip(stored, true, rows, strict=True))
             ]
             b, t = escaped_and_excess([urn], beta)

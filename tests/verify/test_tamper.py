@@ -17,7 +17,7 @@ import pytest
 
 from soundsmooth.certification.fields import checksum
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.content import TABLES
 from verify.flips import flip, outcome
 from verify.issuer import NONCE, issue, motley, packed, reported, small_run
@@ -108,12 +108,12 @@ def test_every_column_of_every_table(run: Path, before: Verification, tmp_path: 
             continue
         tried, what = tried + 1, f"{table}.{column}: {old!r:.60} became {new!r:.60}"
         try:
-            found = outcome(victim, before, Noted())
+            found = outcome(victim, before, AuditInputs())
         except AssertionError as error:
             raise AssertionError(what) from error
         assert (found == "unchanged") == (table not in TABLES), what
         if found == "immaterial":
-            assert outcome(victim, before, Noted(content=before.content)) == "refuted", what
+            assert outcome(victim, before, AuditInputs(content=before.content)) == "refuted", what
     assert tried > 250
 
 
@@ -128,7 +128,7 @@ def test_missing_rows(run: Path, before: Verification, table: str, tmp_path: Pat
                 (offset,),
             ).rowcount
         if gone:
-            assert outcome(victim, before, Noted()) in ("refuted", "unreadable")
+            assert outcome(victim, before, AuditInputs()) in ("refuted", "unreadable")
 
 
 def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Pat
         victim.write_bytes(run.read_bytes())
         with closing(sqlite3.connect(victim)) as db, db:
             db.execute(change)
-        assert outcome(victim, before, Noted()) == "unreadable"
+        assert outcome(victim, before, AuditInputs()) == "unreadable"
 
 
 def test_short_texts_that_name_many_classes(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +197,7 @@ def test_random_bytes_of_the_store(tmp_path: Path) -> None:
     """0.37 of the changes make it unreadable and 0.10 are refuted (measured): the margins are 8 deviations or more."""
     seed = secrets.randbits(64)
     path = packed(issue(tmp_path / "run.db", small_run([1, 3], n=100)))
-    found = flip(path, FILE_FLIPS, Noted(), random.Random(seed))
+    found = flip(path, FILE_FLIPS, AuditInputs(), random.Random(seed))
     assert found.total() == FILE_FLIPS, seed
     assert found["unreadable"] > FILE_FLIPS / 10
     assert found["refuted"] > FILE_FLIPS / 20
@@ -208,7 +208,7 @@ def test_random_bytes_of_a_certificate(record: dict[str, Any], tmp_path: Path) -
     seed = secrets.randbits(64)
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-    found = flip(path, JSON_FLIPS, Noted(), random.Random(seed))
+    found = flip(path, JSON_FLIPS, AuditInputs(), random.Random(seed))
     assert found["unreadable"] + found["refuted"] > 0.95 * JSON_FLIPS, seed  # the rest: spaces, and é for \u00e9
 
 
@@ -236,7 +236,7 @@ def changed(record: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[s
     return copy
 
 
-def finds(record: dict[str, Any], path: Path, noted: Noted = Noted()) -> bool:  # noqa: B008
+def finds(record: dict[str, Any], path: Path, noted: AuditInputs = AuditInputs()) -> bool:  # noqa: B008
     path.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
     return audit_file(path, noted).refuted
 
@@ -259,7 +259,7 @@ def test_every_field_of_a_certificate(record: dict[str, Any], tmp_path: Path) ->
 
 def test_every_field_of_a_certificate_and_its_checksum(record: dict[str, Any], tmp_path: Path) -> None:
     file, missed = tmp_path / "certificate.json", set()
-    noted = Noted(commitment=record["commitment"], nonce=NONCE)
+    noted = AuditInputs(commitment=record["commitment"], nonce=NONCE)
     for path, old in leaves(record):
         if path == ("checksum",):
             continue

@@ -21,7 +21,7 @@ import pytest
 import soundsmooth as ss
 from crowds import brightness_of_three
 from soundsmooth import embedded
-from soundsmooth.cli.choices import read_config
+from soundsmooth.cli.options import read_config
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.cli.verify import read_promise
 from soundsmooth.core.grid import Grid

@@ -16,7 +16,7 @@ import soundsmooth as ss
 from command import run_command
 from crowds import brightness_of_three
 from soundsmooth import embedded
-from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
+from soundsmooth.audit import AuditTerms, Gaussian, ReplayBlock, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, secret
@@ -27,10 +27,10 @@ from soundsmooth.runs.pipeline import certify_into, terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import Given, Noted, Verification, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.content import content_hash
-from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
+from soundsmooth.verification.snapshot import open_snapshot
 from verify.issuer import NONCE, data, given, issue, small_run
 
 
@@ -59,7 +59,7 @@ def test_wrong_order_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels[::-1], right.labels[::-1])
 
-    found = audit_file(run, given=Given(given("5%").model, swapped, "5%"))
+    found = audit_file(run, given=AuditInputs(given("5%").model, swapped, "5%"))
     assert "not the promised images and labels in the promised order" in the_finding(found)
 
 
@@ -68,7 +68,7 @@ def test_other_labels_than_those_of_the_data(run: Path) -> None:
         right = data(8)
         return Inputs(right.indices, right.levels, [1 - label for label in right.labels])
 
-    found = audit_file(run, given=Given(None, relabelled))
+    found = audit_file(run, given=AuditInputs(None, relabelled))
     assert "the promised labels are not those of this data" in the_finding(found)
 
 
@@ -78,29 +78,29 @@ def test_too_little_data(run: Path) -> None:
 
 
 def test_wrong_nonce(run: Path) -> None:
-    assert "not the noted cdcd" in the_finding(audit_file(run, Noted(nonce="cd" * 32)))
+    assert "not the noted cdcd" in the_finding(audit_file(run, AuditInputs(nonce="cd" * 32)))
 
 
 def test_a_nonce_binds_only_for_a_commitment_that_was_noted(run: Path) -> None:
     """Who knows the nonce can still try promises (seeds, say) until a key is lucky: the nonce alone proves nothing."""
-    alone = audit_file(run, Noted(nonce=NONCE))
+    alone = audit_file(run, AuditInputs(nonce=NONCE))
     assert not alone.refuted
     assert not alone.key_bound
     assert any("for which commitment?" in text for text in alone.not_shown)
     promise = small_run().promise
-    assert audit_file(run, Noted(commitment=promise.commitment, nonce=NONCE)).key_bound
-    assert audit_file(run, Noted(promise=promise, nonce=NONCE)).key_bound
+    assert audit_file(run, AuditInputs(commitment=promise.commitment, nonce=NONCE)).key_bound
+    assert audit_file(run, AuditInputs(promise=promise, nonce=NONCE)).key_bound
 
 
 def test_other_commitment(run: Path) -> None:
-    assert "not as the noted 0000" in the_finding(audit_file(run, Noted(commitment="00" * 32)))
+    assert "not as the noted 0000" in the_finding(audit_file(run, AuditInputs(commitment="00" * 32)))
 
 
 def test_other_promise(run: Path) -> None:
     other = small_run(n=500).promise
-    text = the_finding(audit_file(run, Noted(promise=other)))
+    text = the_finding(audit_file(run, AuditInputs(promise=other)))
     assert "n: 500 noted, 400 here" in text
-    assert not audit_file(run, Noted(promise=small_run().promise)).refuted
+    assert not audit_file(run, AuditInputs(promise=small_run().promise)).refuted
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_what_is_written_to_the_file_during_an_audit_is_not_read(run: Path, tmp_
     path = tmp_path / "run.db"
     path.write_bytes(run.read_bytes())
     before = audit_file(run).content
-    with opened(path) as db:
+    with open_snapshot(path) as db:
         db.execute("PRAGMA cache_size = 1")
         db.execute("PRAGMA shrink_memory")
         path.write_bytes(bytes(path.stat().st_size))
@@ -239,7 +239,7 @@ def test_a_self_chosen_key_claims_nothing(tmp_path: Path) -> None:
     found = audit_file(path)
     assert not found.refuted
     assert any("key: self-chosen" in text for text in found.not_shown)
-    assert "used no nonce" in the_finding(audit_file(path, Noted(nonce=NONCE)))
+    assert "used no nonce" in the_finding(audit_file(path, AuditInputs(nonce=NONCE)))
 
 
 def test_truncated_files(run: Path, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_other_files(tmp_path: Path) -> None:
 
 def test_a_replay_needs_model_data_and_blocks(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the model and the data"):
-        audit_file(run, given=Given(replay="5%"))
+        audit_file(run, given=AuditInputs(replay="5%"))
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ValueError, match=r"need the run's \.db file"):
         audit_file(tmp_path / "a.jsonl", given=given("5%"))
@@ -330,7 +330,10 @@ def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
     for true, stored in product(product((0, 1), repeat=4), repeat=2):
         wrong = dict.fromkeys(worst, 0)
         for draw in draws:
-            urn = [[Block(1, stored[j], true[j] if j in draw else None) for j in (2 * c, 2 * c + 1)] for c in range(2)]
+            urn = [
+                [ReplayBlock(1, stored[j], true[j] if j in draw else None) for j in (2 * c, 2 * c + 1)]
+                for c in range(2)
+            ]
             b, t = escaped_and_excess(urn, beta)
             false = sum(least_hits(urn[c], 0, t) > true[2 * c] + true[2 * c + 1] for c in range(2))
             for less in worst:
@@ -341,8 +344,8 @@ def test_all_but_b_certificates_have_the_hits_that_are_counted() -> None:
 
 def test_the_set_statement_of_a_large_store() -> None:
     """1000 certificates of 20 blocks, 5 % drawn and nothing found: all but 134 stand as they are."""
-    terms = Terms(1, 200, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "clopper-pearson")
-    urn = [[Block(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
+    terms = AuditTerms(1, 200, Fraction(1, 1000), Gaussian(Fraction(1, 4)), "clopper-pearson")
+    urn = [[ReplayBlock(10, 10, 10 if j == c % 20 else None) for j in range(20)] for c in range(1000)]
     escaped, claims = all_but_escaped(urn, terms, Fraction(1, 1000))
     odds = [Fraction(comb(20_000 - b, 1000), comb(20_000, 1000)) for b in (escaped, escaped + 1)]
     assert odds[0] >= Fraction(1, 1000) > odds[1]

@@ -5,13 +5,12 @@ by other formulas: Stirling's series, sums of ratios, and one logarithm. Nothing
 so that a person can read all of it. Proofs: docs/audit.md.
 """
 
-from .check import Report, check_claim, check_record, verdict
-from .claim import Claim, Terms, Votes, read_claim, terms
+from .check import ClaimReport, check_claim, check_record, verdict
+from .claim import AuditTerms, Claim, VoteCounts, read_claim, read_terms
 from .laws import Gaussian
 from .replay import (
-    Block,
     Confirmed,
-    Lost,
+    ReplayBlock,
     all_but_escaped,
     detection,
     escaped_and_excess,
@@ -22,14 +21,13 @@ from .replay import (
 )
 
 __all__ = [
-    "Block",
+    "AuditTerms",
     "Claim",
+    "ClaimReport",
     "Confirmed",
     "Gaussian",
-    "Lost",
-    "Report",
-    "Terms",
-    "Votes",
+    "ReplayBlock",
+    "VoteCounts",
     "all_but_escaped",
     "check_claim",
     "check_record",
@@ -38,8 +36,8 @@ __all__ = [
     "escaping",
     "from_replayed",
     "read_claim",
+    "read_terms",
     "struck_out_together",
-    "terms",
     "verdict",
     "with_mismatches",
 ]

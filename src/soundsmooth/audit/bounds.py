@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import floor
 from statistics import NormalDist
 from typing import NamedTuple
@@ -20,7 +21,7 @@ MOST_VOTES = 10**9
 GUESS_BITS = 96
 
 
-def clopper_pearson_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
+def clopper_pearson_lower_holds(p: Fraction | float, hits: int, n: int, alpha: Fraction) -> bool:
     """Whether p is at most the lower bound, the p with P(X ≥ hits) = α; that is 0 for no hits.
 
     Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
@@ -34,12 +35,11 @@ def clopper_pearson_lower_holds(p: float, hits: int, n: int, alpha: Fraction) ->
 def clopper_pearson_upper_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
     """Whether p is at least the upper bound, the p with P(X ≤ hits) = α; that is 1 if all hit.
 
+    Misses are hits of probability 1 − p: so 1 − p is at most their lower bound.
+
     Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
     """
-    _check(hits, n, alpha)
-    if not math.isfinite(p):
-        return False
-    return p >= 1 or (hits < n and tail_at_most(n - hits, n, 1 - Fraction(p), alpha))
+    return math.isfinite(p) and clopper_pearson_lower_holds(1 - Fraction(p), n - hits, n, alpha)
 
 
 def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
@@ -85,7 +85,7 @@ def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     _check(hits, n, alpha)
     if hits == 0:
         return 0.0
-    return largest_accepted(_accepts(clopper_pearson_lower_holds, hits, n, alpha), _guess(hits, n, alpha))
+    return largest_accepted(partial(clopper_pearson_lower_holds, hits=hits, n=n, alpha=alpha), _guess(hits, n, alpha))
 
 
 def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
@@ -96,7 +96,9 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     _check(hits, n, alpha)
     if hits == n:
         return 1.0
-    return smallest_accepted(_accepts(clopper_pearson_upper_holds, hits, n, alpha), 1 - _guess(n - hits, n, alpha))
+    return smallest_accepted(
+        partial(clopper_pearson_upper_holds, hits=hits, n=n, alpha=alpha), 1 - _guess(n - hits, n, alpha)
+    )
 
 
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -105,13 +107,7 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     Guarantee: at most the true bound or 0, and the largest double that is (as far as 1024 bits can prove it).
     """
     guess = hits / n - math.sqrt(-_float_log(alpha) / (2 * n))
-    return largest_accepted(_accepts(hoeffding_lower_holds, hits, n, alpha), guess)
-
-
-def _accepts(
-    holds: Callable[[float, int, int, Fraction], bool], hits: int, n: int, alpha: Fraction
-) -> Callable[[float], bool]:
-    return lambda p: holds(p, hits, n, alpha)
+    return largest_accepted(partial(hoeffding_lower_holds, hits=hits, n=n, alpha=alpha), guess)
 
 
 def _guess(hits: int, n: int, alpha: Fraction) -> float:
@@ -205,24 +201,22 @@ def the_only(looks: Sequence[Look]) -> Look:
     return looks[0]
 
 
-def _prove_clopper_pearson(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return clopper_pearson_below(hits, n, alpha), None
+def _one_sided(
+    below: Callable[[int, int, Fraction], float],
+    lower_holds: Callable[[float, int, int, Fraction], bool],
+    measurable: bool = False,
+) -> Bound:
+    """The bound from the winner's hits alone, for one look."""
 
+    def prove(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+        n, hits, _ = the_only(looks)
+        return below(hits, n, alpha), None
 
-def _clopper_pearson_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-    n, hits, _ = the_only(looks)
-    return p_upper is None and clopper_pearson_lower_holds(p_lower, hits, n, alpha)
+    def holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
+        n, hits, _ = the_only(looks)
+        return p_upper is None and lower_holds(p_lower, hits, n, alpha)
 
-
-def _prove_hoeffding(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return hoeffding_below(hits, n, alpha), None
-
-
-def _hoeffding_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-    n, hits, _ = the_only(looks)
-    return p_upper is None and hoeffding_lower_holds(p_lower, hits, n, alpha)
+    return Bound(prove, holds, measurable=measurable)
 
 
 def _prove_runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
@@ -238,8 +232,8 @@ def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look
 
 #: By name, as promises have it; the first is the default.
 BOUNDS = {
-    "clopper-pearson": Bound(_prove_clopper_pearson, _clopper_pearson_holds, measurable=True),
-    "hoeffding": Bound(_prove_hoeffding, _hoeffding_holds),
+    "clopper-pearson": _one_sided(clopper_pearson_below, clopper_pearson_lower_holds, measurable=True),
+    "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds),
     "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
 }
 

@@ -8,17 +8,17 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from .bounds import BOUNDS, Look, kept_alone
-from .claim import Claim, Terms, Votes, read_claim, terms
+from .claim import AuditTerms, Claim, VoteCounts, read_claim, read_terms
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
 MORE = 1 + 2.0**-40
 
 
 @dataclass(frozen=True)
-class Report:
+class ClaimReport:
     """What is wrong with a certificate's arithmetic (nothing, if it is accepted), and whether it could claim more."""
 
     findings: tuple[str, ...]
@@ -30,20 +30,20 @@ class Report:
         return not self.findings
 
 
-def check_record(record: Mapping[str, Any]) -> Report:
+def check_record(record: Mapping[str, Any]) -> ClaimReport:
     """Check a certificate's record, as its JSON is read.
 
     Guarantee: as `check_claim`; a record that is not one has findings.
     """
     try:
-        return check_claim(read_claim(record), terms(record["promise"]))
+        return check_claim(read_claim(record), read_terms(record["promise"]))
     except (KeyError, TypeError, AttributeError) as error:
-        return Report((f"this is not a certificate's record: {error!r}",), False)
+        return ClaimReport((f"this is not a certificate's record: {error!r}",), False)
     except ValueError as error:
-        return Report((str(error),), False)
+        return ClaimReport((str(error),), False)
 
 
-def check_claim(claimed: Claim, promised: Terms) -> Report:
+def check_claim(claimed: Claim, promised: AuditTerms) -> ClaimReport:
     """Check label, bounds and radius against the counts.
 
     Guarantee: without findings the counts add up to the promised n₀ and n; the label is the one that selection chose,
@@ -51,30 +51,26 @@ def check_claim(claimed: Claim, promised: Terms) -> Report:
     the radius is proved to be at most the one that they allow. So the certificate's claim holds at α if the counts are
     true.
     """
-    findings = tuple(_malformed(claimed, promised)) or tuple(_unproved(claimed, promised))
-    return Report(findings, not findings and tight(claimed, promised))
+    malformed = (*_impossible_counts(claimed, promised), *_impossible_numbers(claimed, promised))
+    findings = malformed or tuple(_unproved(claimed, promised))
+    return ClaimReport(findings, not findings and tight(claimed, promised))
 
 
-def verdict(selection: Votes, estimation: Votes, promised: Terms, lost: int | None = None) -> Claim:
+def verdict(selection: VoteCounts, estimation: VoteCounts, promised: AuditTerms, lost: int | None = None) -> Claim:
     """The certificate that the auditor would give for these counts.
 
     Guarantee: `check_claim` accepts it, if the counts add up, and it is tight.
     """
-    proved = prove(selection.top, estimation, promised, lost)
-    label = selection.top if wins(proved.p_lower, proved.p_upper) else None
-    return Claim(label, proved.radius, proved.p_lower, proved.p_upper, selection, estimation, lost)
+    p_lower, p_upper, radius = prove(selection.top, estimation, promised, lost)
+    label = selection.top if wins(p_lower, p_upper) else None
+    return Claim(label, radius, p_lower, p_upper, selection, estimation, lost)
 
 
-class Proved(NamedTuple):
-    """Bounds for one class and the radius that they allow, 0 if it does not win."""
-
-    p_lower: float
-    p_upper: float | None
-    radius: float
-
-
-def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) -> Proved:
-    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them.
+def prove(
+    label: int, votes: VoteCounts, promised: AuditTerms, lost: int | None = None
+) -> tuple[float, float | None, float]:
+    """What the votes prove, at α and by the promised bound, about a class that was chosen without looking at them:
+    p_lower, p_upper, and the radius that they allow, 0 if the class does not win.
 
     If independence was promised to be measured, `lost` is the result; without it the votes prove nothing. With it the
     class may be any: of the α/2 that the lower bound has, half pays for the choice (docs/audit.md, Theorem 4).
@@ -83,10 +79,10 @@ def prove(label: int, votes: Votes, promised: Terms, lost: int | None = None) ->
     """
     p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
     radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
-    return Proved(p_lower, p_upper, radius)
+    return p_lower, p_upper, radius
 
 
-def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tuple[list[Look], Fraction]:
+def evidence(label: int, votes: VoteCounts, promised: AuditTerms, lost: int | None) -> tuple[list[Look], Fraction]:
     """What the promised bound is asked about, and at which level.
 
     If independence was promised to be measured: the hits that are kept alone, at α/4 (docs/audit.md, Theorem 4).
@@ -101,8 +97,8 @@ def evidence(label: int, votes: Votes, promised: Terms, lost: int | None) -> tup
     return [Look(look.n, kept, look.n - kept)], promised.alpha / 4
 
 
-def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
-    """What must be right before a bound can be asked for."""
+def _impossible_counts(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
+    """What is wrong with the counts: they must be right before a bound can be asked for."""
     selection, estimation = claimed.selection, claimed.estimation
     numbers = [*selection.classes, selection.nobody, *estimation.classes, estimation.nobody]
     if any(type(number) is not int or number < 0 for number in numbers):
@@ -115,6 +111,10 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield "independence was measured without a promise, or promised to be measured without a result"
     elif promised.again is not None and not 0 <= (claimed.lost or 0) <= promised.again:
         yield f"{claimed.lost} of {promised.again} rows cannot be lost"
+
+
+def _impossible_numbers(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
+    """What is wrong with label, bounds and radius by themselves."""
     if claimed.label is not None and (type(claimed.label) is not int or claimed.label < 0):
         yield f"the label is not the number of a class: {claimed.label!r}"
     if (claimed.p_upper is None) == BOUNDS[promised.bound].two_sided:
@@ -126,7 +126,7 @@ def _malformed(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield f"the radius is not a number from 0 on: {claimed.radius!r}"
 
 
-def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
+def _unproved(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
     """What does not follow from the counts."""
     selected = claimed.selection.top
     hits, n = claimed.estimation.classes[selected], claimed.estimation.total
@@ -149,7 +149,7 @@ def _unproved(claimed: Claim, promised: Terms) -> Iterator[str]:
         yield f"the radius {claimed.radius!r} exceeds what the bounds allow at {promised.law}"
 
 
-def bounds_hold(claimed: Claim, promised: Terms) -> bool:
+def bounds_hold(claimed: Claim, promised: AuditTerms) -> bool:
     """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
     found = evidence(claimed.selection.top, claimed.estimation, promised, claimed.lost)
     return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
@@ -160,14 +160,14 @@ def wins(p_lower: float, p_upper: float | None) -> bool:
     return p_lower > (0.5 if p_upper is None else p_upper)
 
 
-def radius_follows(claimed: Claim, promised: Terms) -> bool:
+def radius_follows(claimed: Claim, promised: AuditTerms) -> bool:
     """Guarantee: True only if the radius is at most the one that p_lower and p_upper allow."""
     if not 0 < claimed.p_lower < 1 or claimed.p_upper == 0:
         return False
     return promised.law.radius_holds(claimed.radius, claimed.p_lower, claimed.p_upper)
 
 
-def tight(claimed: Claim, promised: Terms) -> bool:
+def tight(claimed: Claim, promised: AuditTerms) -> bool:
     """Whether an accepted claim says as much as its counts allow: each number, made better by 2⁻⁴⁰, would be refused.
 
     Guarantee: none; this is about usefulness, not about soundness.

@@ -24,7 +24,7 @@ DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 
 
 @dataclass(frozen=True)
-class Votes:
+class VoteCounts:
     """How many noisy copies voted for each class, and how many for nobody."""
 
     classes: tuple[int, ...]
@@ -49,7 +49,7 @@ class Votes:
 
 
 @dataclass(frozen=True)
-class Terms:
+class AuditTerms:
     """What the promise fixed beforehand and the arithmetic needs."""
 
     n0: int
@@ -69,15 +69,15 @@ class Claim:
     radius: float
     p_lower: float
     p_upper: float | None
-    selection: Votes
-    estimation: Votes
+    selection: VoteCounts
+    estimation: VoteCounts
     lost: int | None = None
     """How many of the rows that were voted again were hits only in their batch, if independence was measured."""
 
 
-def terms(promise: Mapping[str, str]) -> Terms:
+def read_terms(promise: Mapping[str, str]) -> AuditTerms:
     """The numbers in a promise's text, or a ValueError that names the field."""
-    alpha, bound = _rational(promise, "alpha"), promise["bound"]
+    alpha, bound = _rational(promise["alpha"], "alpha"), promise["bound"]
     if alpha >= 1:
         raise ValueError(f"the promised alpha is no probability below 1: {promise['alpha']}")
     if bound not in BOUNDS:
@@ -85,7 +85,7 @@ def terms(promise: Mapping[str, str]) -> Terms:
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
     if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
-    return Terms(n0, n, alpha, _law(promise), bound, again)
+    return AuditTerms(n0, n, alpha, _law(promise), bound, again)
 
 
 def read_claim(record: Mapping[str, Any]) -> Claim:
@@ -131,26 +131,25 @@ def _law(promise: Mapping[str, str]) -> Law:
     word, _, parameter = text.rpartition(" ") if isinstance(text, str) else ("", "", text)
     if word not in LAWS:
         raise ValueError(f"the promised sigma names no law of noise: {text!r:.80}")
-    return LAWS[word](_rational({"sigma": parameter}, "sigma"))
+    return LAWS[word](_rational(parameter, "sigma"))
 
 
-def _rational(promise: Mapping[str, str], name: str) -> Fraction:
-    text = promise[name]
+def _rational(text: object, name: str) -> Fraction:
     if not isinstance(text, str) or not RATIONAL.fullmatch(text) or str(Fraction(text)) != text:
         raise ValueError(f"the promised {name} is not a positive number in lowest terms: {text!r:.80}")
     return Fraction(text)
 
 
 def _copies(promise: Mapping[str, str], name: str) -> int:
-    number = _rational(promise, name)
+    number = _rational(promise[name], name)
     if number.denominator != 1 or number > MOST_COPIES:
         raise ValueError(f"the promised {name} is not a whole number up to 10⁹: {promise[name]!r:.80}")
     return int(number)
 
 
-def _votes(record: Mapping[str, Any], name: str) -> Votes:
+def _votes(record: Mapping[str, Any], name: str) -> VoteCounts:
     counts = [_count(count, name) for count in record[name]["classes"]]
-    return Votes(tuple(counts), _count(record[name]["nobody"], name))
+    return VoteCounts(tuple(counts), _count(record[name]["nobody"], name))
 
 
 def _count(value: object, name: str) -> int:

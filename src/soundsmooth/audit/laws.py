@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from .radius import radius_below, radius_holds, radius_two_below, radius_two_holds
+from .radius import radius_below, radius_holds
 
 
 class Law(ABC):
@@ -39,14 +39,10 @@ class Gaussian(Law):
     sigma: Fraction
 
     def radius_holds(self, radius: float, p_lower: float, p_upper: float | None) -> bool:
-        if p_upper is None:
-            return radius_holds(radius, p_lower, self.sigma)
-        return radius_two_holds(radius, p_lower, p_upper, self.sigma)
+        return radius_holds(radius, p_lower, p_upper, self.sigma)
 
     def radius_below(self, p_lower: float, p_upper: float | None) -> float:
-        if p_upper is None:
-            return radius_below(p_lower, self.sigma)
-        return radius_two_below(p_lower, p_upper, self.sigma)
+        return radius_below(p_lower, p_upper, self.sigma)
 
     def __str__(self) -> str:
         return f"sigma = {self.sigma}"

@@ -25,11 +25,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, prod
-from typing import NamedTuple
 
 from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
 from .check import prove
-from .claim import Terms, Votes
+from .claim import AuditTerms, VoteCounts
 from .doubles import float_below
 
 
@@ -46,7 +45,7 @@ class Confirmed:
 
 
 @dataclass(frozen=True)
-class Block:
+class ReplayBlock:
     """One block of noisy copies: the stored number of hits, and that of the auditor's replay, if it was drawn.
 
     Where independence is measured, also how many of the rows to be voted alone lie in it, and how many of these are
@@ -67,36 +66,35 @@ class Block:
             raise ValueError(f"of {self.rows} rows {self.lost} or {self.replayed_lost} cannot be lost")
 
 
-class Lost(NamedTuple):
-    """Rows of the replayed blocks that were voted again alone, as often as they were drawn, and those lost."""
-
-    rows: int
-    lost: int
-
-
 def from_replayed(
-    label: int, replayed: Votes, promised: Terms, selection_replayed: bool = True, alone: Lost | None = None
+    label: int,
+    replayed: VoteCounts,
+    promised: AuditTerms,
+    selection_replayed: bool = True,
+    rows: int = 0,
+    lost: int = 0,
 ) -> Confirmed:
     """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
 
-    If independence was promised to be measured, `alone` are all promised rows of the replayed blocks. Given how many
-    there are, they are uniform among the replayed copies, and independent of all votes: the theorem of measured
-    certificates holds for these copies as for all. Without them nothing is proved.
+    If independence was promised to be measured, `rows` counts the promised rows of the replayed blocks, as often as
+    they were drawn, and `lost` those of them that were lost alone. Given how many there are, they are uniform among the
+    replayed copies, and independent of all votes: the theorem of measured certificates holds for these copies as for
+    all. Without them nothing is proved.
 
     Guarantee: the claim of `Confirmed` at error α. Whatever blocks are replayed, as long as their choice does not
     depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
     not choose them.
     """
     measured = promised.again is not None
-    if not replayed.total or (measured and (alone is None or not alone.rows)):
+    if not replayed.total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    rows, lost = (None, None) if alone is None or not measured else alone
-    found = prove(label, replayed, replace(promised, alpha=level, again=rows), lost)
-    return Confirmed(found.p_lower, found.radius, promised.alpha)
+    here = replace(promised, alpha=level, again=rows if measured else None)
+    p_lower, _, radius = prove(label, replayed, here, lost if measured else None)
+    return Confirmed(p_lower, radius, promised.alpha)
 
 
-def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
+def _choices(promised: AuditTerms, votes: VoteCounts, selection_replayed: bool) -> int:
     """The price of a label that may have been chosen after the votes.
 
     With one bound, a label needs p_lower > ½: at all classes together such a bound is too high with probability at
@@ -108,7 +106,7 @@ def _choices(promised: Terms, votes: Votes, selection_replayed: bool) -> int:
     return _price(promised, selection_replayed)
 
 
-def _price(promised: Terms, selection_replayed: bool) -> int:
+def _price(promised: AuditTerms, selection_replayed: bool) -> int:
     """The same for a bound from p_lower alone."""
     return 1 if selection_replayed or promised.again is not None else 2
 
@@ -147,7 +145,7 @@ def _escape(blocks: int, bad: int, drawn: int) -> Fraction:
 
 
 def struck_out_together(
-    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+    certificates: Sequence[Sequence[ReplayBlock]], promised: AuditTerms, beta: Fraction, selection_replayed: bool = True
 ) -> list[Confirmed]:
     """(ii) The certificates from all stored votes, after the blocks that may have escaped are struck out.
 
@@ -169,7 +167,7 @@ def struck_out_together(
 
 
 def all_but_escaped(
-    certificates: Sequence[Sequence[Block]], promised: Terms, beta: Fraction, selection_replayed: bool = True
+    certificates: Sequence[Sequence[ReplayBlock]], promised: AuditTerms, beta: Fraction, selection_replayed: bool = True
 ) -> tuple[int, list[Confirmed]]:
     """(ii) for the set: a number b, and for each certificate a claim with no block struck out.
 
@@ -185,7 +183,7 @@ def all_but_escaped(
     return escaped, [_with_all_votes(blocks, 0, excess, promised, level, promised.alpha) for blocks in certificates]
 
 
-def escaped_and_excess(certificates: Sequence[Sequence[Block]], beta: Fraction) -> tuple[int, int]:
+def escaped_and_excess(certificates: Sequence[Sequence[ReplayBlock]], beta: Fraction) -> tuple[int, int]:
     """b and t of Theorem 2 for one urn: how many blocks may have escaped, and the largest excess that was seen.
 
     Guarantee: more than b blocks whose excess is above t escape a draw of these blocks with probability below β.
@@ -196,7 +194,7 @@ def escaped_and_excess(certificates: Sequence[Sequence[Block]], beta: Fraction) 
     return escaping(sum(map(len, certificates)), len(excesses), beta), max([0, *excesses])
 
 
-def excess_of(block: Block, weight: Fraction) -> int:
+def excess_of(block: ReplayBlock, weight: Fraction) -> int:
     """How much better a replayed block is in the store: in hits, where a hidden lost row weighs as so many hits.
 
     Guarantee: at most t exactly if h_j − x_j ≤ t and the hidden lost rows are at most t / weight.
@@ -205,14 +203,14 @@ def excess_of(block: Block, weight: Fraction) -> int:
     return max(block.hits - block.replayed, ceil(weight * (block.replayed_lost - block.lost)))
 
 
-def _weight(blocks: Sequence[Block]) -> Fraction:
+def _weight(blocks: Sequence[ReplayBlock]) -> Fraction:
     """n/m: so many copies a row that is voted alone stands for. 0 where there are none."""
     rows = sum(block.rows for block in blocks)
     return Fraction(sum(block.copies for block in blocks), rows) if rows else Fraction(0)
 
 
 def _with_all_votes(
-    blocks: Sequence[Block], escaped: int, excess: int, promised: Terms, level: Fraction, error: Fraction
+    blocks: Sequence[ReplayBlock], escaped: int, excess: int, promised: AuditTerms, level: Fraction, error: Fraction
 ) -> Confirmed:
     if sum(block.copies for block in blocks) != promised.n:
         raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
@@ -226,7 +224,7 @@ def _with_all_votes(
     return _confirmed(Fraction(p_lower), promised, error)
 
 
-def least_hits(blocks: Sequence[Block], escaped: int, excess: int) -> int:
+def least_hits(blocks: Sequence[ReplayBlock], escaped: int, excess: int) -> int:
     """The smallest Σ x_j that is possible if at most `escaped` unreplayed blocks have h_j − x_j > `excess`.
 
     Guarantee: exact. Struck blocks stay in n, as misses: to leave them out would be a choice that looks at votes.
@@ -236,7 +234,7 @@ def least_hits(blocks: Sequence[Block], escaped: int, excess: int) -> int:
     return seen + sum(max(0, hits - excess) for hits in unseen[escaped:])
 
 
-def most_lost(blocks: Sequence[Block], escaped: int, excess: int) -> int:
+def most_lost(blocks: Sequence[ReplayBlock], escaped: int, excess: int) -> int:
     """The largest Σ l_j that is possible if at most `escaped` unreplayed blocks have more than `excess`.
 
     Guarantee: exact. In each unreplayed block ⌊`excess`·m/n⌋ more rows may be lost than the store says, and in
@@ -251,7 +249,7 @@ def most_lost(blocks: Sequence[Block], escaped: int, excess: int) -> int:
     return seen + sum(lost) + sum(more[:escaped])
 
 
-def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) -> Confirmed:
+def with_mismatches(hits: int, false_hits: int, replayed: int, promised: AuditTerms) -> Confirmed:
     """(iii) The certificate for the auditor's machine, if the issuer was honest and only had another one.
 
     `false_hits` are the stored hits, among the `replayed` votes, that the replay does not confirm. (All mismatches may
@@ -272,7 +270,7 @@ def with_mismatches(hits: int, false_hits: int, replayed: int, promised: Terms) 
     return _confirmed(Fraction(stored) - Fraction(lost), promised, promised.alpha)
 
 
-def _confirmed(p: Fraction, promised: Terms, error: Fraction) -> Confirmed:
+def _confirmed(p: Fraction, promised: AuditTerms, error: Fraction) -> Confirmed:
     """The radius from p alone, whatever bound was promised: it is valid for each of them."""
     p_lower = max(0.0, float_below(p))
     radius = promised.law.radius_below(p_lower, None) if p_lower > 0.5 else 0.0

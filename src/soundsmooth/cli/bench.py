@@ -32,9 +32,8 @@ def run_gpu(console: Console, out: Path | None, rounds: int, network: str | None
 
 def _noise(found: dict[str, Any]) -> Table:
     names = list(found["noise"][0]["ms"])
-    table = Table(title=f"noisy copies alone, in ms, on {found['machine']}", title_justify="left")
-    for name in ("copies", "σ", *names):
-        table.add_column(name)
+    title = f"noisy copies alone, in ms, on {found['machine']}"
+    table = Table("copies", "σ", *names, title=title, title_justify="left")
     for row in found["noise"]:
         shape = "×".join(str(d) for d in (row["copies"], *row["shape"]))
         table.add_row(shape, row["sigma"], *(f"{row['ms'][name]:.3f}" for name in names))
@@ -42,9 +41,8 @@ def _noise(found: dict[str, Any]) -> Table:
 
 
 def _whole(found: dict[str, Any]) -> Table:
-    table = Table(title="one image, from start to certificate", title_justify="left")
-    for name in ("network", "precision", "seconds: forward passes", "ours", "ours / forward", "ours / standard"):
-        table.add_column(name)
+    headings = ("network", "precision", "seconds: forward passes", "ours", "ours / forward", "ours / standard")
+    table = Table(*headings, title="one image, from start to certificate", title_justify="left")
     for row in found["whole"]:
         seconds, ratios = row["seconds"], row["ratios"]
         table.add_row(

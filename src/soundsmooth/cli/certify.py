@@ -15,11 +15,10 @@ from ..runs.plan import RunPlan
 from ..runs.run import begun_terms, finish_run, run_secret, start_run
 from ..runs.store import Store
 from ..runs.stored import Failure, RunTerms
-from .choices import Choices
-from .engines import pool_and_images, votes_elsewhere
+from .options import Choices
 from .plain import say
+from .prepare import chosen_settings, engine_name, is_demo, pool_and_images
 from .screens import show_head, show_row, show_summary
-from .shared import chosen_settings, is_demo
 
 ALL_IMAGES = 1000
 #: Copies of each image in the command for the full run.
@@ -32,7 +31,7 @@ def run_certify(choices: Choices) -> None:
     """Begin a run or continue it, in a file or in memory; it ends when every image has a certificate or has failed."""
     out = choices.path("out")
     kept = out if is_run(out) else None
-    if kept is None and votes_elsewhere(choices):
+    if kept is None and engine_name(choices) != "local":
         raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
     chosen, begun = chosen_settings(choices), begun_terms(kept)
     hidden = run_secret(begun, choices.get("seed"), choices.get("nonce"))  # wrong ones before the model is loaded

@@ -8,9 +8,8 @@ from rich.console import Console
 from ..certification.promise import secret
 from ..runs.output import check_new_file
 from ..runs.plan import plan_run
-from .choices import Choices
-from .engines import pool_and_images
-from .shared import chosen_settings
+from .options import Choices
+from .prepare import chosen_settings, pool_and_images
 
 
 def print_promise(choices: Choices) -> None:

@@ -14,7 +14,7 @@ from ..lab.gallery.numbers import markdown, paper_numbers
 from ..lab.gallery.options import Options
 from ..lab.gallery.pictures import check_matplotlib, picture
 from ..lab.gallery.trial import Finding, Trial
-from .plain import line, say
+from .plain import print_line, say
 
 LEGEND = (
     "FALSE (point): the certified ball holds a point, at that distance, whose other class is itself established.",
@@ -37,9 +37,9 @@ def run_gallery(
     """Run the named entries (all by default) against the named certifiers (all by default)."""
     if n is not None:
         copies(n, "n")
-    entries = _chosen(names, all_entries(), "entry")
+    entries = _choose(names, all_entries(), "entry")
     certifiers = all_certifiers() | {extra.name: extra for entry in entries.values() for extra in entry.extra}
-    wanted, console = set(_chosen(against, certifiers, "certifier")), Console()
+    wanted, console = set(_choose(against, certifiers, "certifier")), Console()
     if only_list:
         _list(console, entries, list(certifiers))
         return
@@ -72,7 +72,7 @@ def print_numbers(n: int | None) -> None:
     print(markdown(paper_numbers(n or 1_000_000)))
 
 
-def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
+def _choose(names: list[str], known: dict, what: str) -> dict:  # type: ignore[type-arg]
     for name in names:
         if name == "art" and name not in known:
             raise ValueError("art is not installed: pip install adversarial-robustness-toolbox packaging statsmodels")
@@ -82,15 +82,13 @@ def _chosen(names: list[str], known: dict, what: str) -> dict:  # type: ignore[t
 
 
 def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
-    table = Table(title=escape(f"{entry.name}: {entry.claim}"), title_justify="left", title_style="bold")
-    for heading in ("certifier", "verdict", "radius", "distance", "note"):
-        table.add_column(heading)
+    table = _table(f"{entry.name}: {entry.claim}", "certifier", "verdict", "radius", "distance", "note")
     for trial in trials:
         colour = "red" if trial.finding.bad else COLOURS[trial.finding]
         table.add_row(
             trial.certifier,
             f"[{colour}]{trial.finding}[/]",
-            _number(trial.radius),
+            "" if trial.radius is None else truncated(trial.radius, 4),
             "" if trial.distance is None else raised(trial.distance, 4),
             escape(trial.note),
         )
@@ -100,9 +98,7 @@ def _show(console: Console, entry: Entry, trials: list[Trial]) -> None:
 
 def _show_together(console: Console, trials: list[Trial]) -> None:
     """For each certifier, ours last, how many entries it fell for, and which."""
-    table = Table(title="together", title_justify="left", title_style="bold")
-    for heading in ("certifier", "fell for", "entries"):
-        table.add_column(heading)
+    table = _table("together", "certifier", "fell for", "entries")
     for name in sorted(dict.fromkeys(trial.certifier for trial in trials), key=lambda name: name == "ours"):
         tried = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name)
         fell = dict.fromkeys(trial.entry for trial in trials if trial.certifier == name and trial.finding.bad)
@@ -113,11 +109,11 @@ def _show_together(console: Console, trials: list[Trial]) -> None:
         say(console, text)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else truncated(value, 4)
+def _table(title: str, *headings: str) -> Table:
+    return Table(*headings, title=escape(title), title_justify="left", title_style="bold")
 
 
 def _list(console: Console, entries: dict[str, Entry], certifiers: list[str]) -> None:
     for entry in entries.values():
-        line(console, f"[bold]{entry.name}[/]  {escape(entry.claim)}")
+        print_line(console, f"[bold]{entry.name}[/]  {escape(entry.claim)}")
     console.print(f"certifiers: {', '.join(certifiers)}", highlight=False)

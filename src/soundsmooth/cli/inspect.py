@@ -14,7 +14,7 @@ from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
 from ..models.sandbox.process import RuntimeDied
-from .plain import line, shown
+from .plain import print_line, printable
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
 time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it. Usual causes:
@@ -81,10 +81,10 @@ def _sizes(shape: str) -> tuple[int, ...]:
 def _show(model: str, report: Report) -> None:
     console = Console()
     verdict = "[green]proved[/]" if report.proved else "[red]not proved[/]"
-    line(console, f"{escape(shown(model))}: {verdict}")
-    line(console, f"  {escape(shown(report.reason))}")
+    print_line(console, f"{escape(printable(model))}: {verdict}")
+    print_line(console, f"  {escape(printable(report.reason))}")
     if report.operators:
         listed = ", ".join(f"{name} × {count}" for name, count in sorted(report.operators.items()))
-        line(console, f"[dim]  {report.nodes} nodes: {escape(shown(listed))}[/]")
+        print_line(console, f"[dim]  {report.nodes} nodes: {escape(printable(listed))}[/]")
     if not report.proved:
-        line(console, f"[yellow]{escape(ADVICE)}[/]")
+        print_line(console, f"[yellow]{escape(ADVICE)}[/]")

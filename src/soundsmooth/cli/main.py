@@ -13,8 +13,8 @@ from rich.markup import escape
 
 from ..core.limits import thread_count
 from . import lab
-from .choices import Choices, takes_options
-from .plain import line, shown
+from .options import Choices, takes_options
+from .plain import print_line, printable
 
 app = typer.Typer(
     help="Randomized smoothing certificates that are true on the computer that issues them.",
@@ -172,4 +172,4 @@ def main() -> None:
 
 def _say_after(ours: str, text: str, console: Console) -> None:
     """A text, perhaps a model's, on one line after a word of ours: only ours is markup."""
-    line(console, f"{ours}{escape(shown(' '.join(text.split())))}")
+    print_line(console, f"{ours}{escape(printable(' '.join(text.split())))}")

@@ -1,12 +1,14 @@
-"""The options of certify, commit, predict and verify: one table, each option in one row.
+"""The options of certify, commit, predict and verify: one table, each option in one row; and what was chosen.
 
 The commands' signatures and their help, the types in a configuration file, and the keywords that are handed on all
-follow from it.
+follow from it. The command line counts first, then the configuration file, then the default.
 """
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
+from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ import typer
 
 from ..audit.bounds import BOUNDS, bound_names
 from ..core.limits import thread_count
+from ..core.plain_files import read_plain
 
 SIGMA = "0.25"
 ALPHA = "0.001"
@@ -22,6 +25,8 @@ BETA = "0.001"
 PREDICT_COPIES = 1000
 DEMO_COPIES = 10_000
 DEMO_IMAGES = 20
+#: More bytes than any configuration file has.
+MOST_OF_A_FILE = 1 << 20
 
 HOW = "How to certify"
 MODEL = "Model and data"
@@ -35,7 +40,7 @@ ALL = (*SMOOTHING, "verify")
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """What an option's value is: on the command line, and in a configuration file."""
 
     type: Any
@@ -49,12 +54,12 @@ class Kind:
             raise ValueError(f"{what} must be {self.wanted}, not {value!r}")
 
 
-TEXT = Kind(str, (str,), "a plain value in quotes")
-FILE = Kind(Path, (str,), "a plain value in quotes")
-RATIONAL = Kind(str, (str, int, float), "a plain value in quotes")
-INTEGER = Kind(int, (int,), "an integer")
-REAL = Kind(float, (int, float), "a number")
-SWITCH = Kind(bool, (bool,), "true or false")
+TEXT = OptionKind(str, (str,), "a plain value in quotes")
+FILE = OptionKind(Path, (str,), "a plain value in quotes")
+RATIONAL = OptionKind(str, (str, int, float), "a plain value in quotes")
+INTEGER = OptionKind(int, (int,), "an integer")
+REAL = OptionKind(float, (int, float), "a number")
+SWITCH = OptionKind(bool, (bool,), "true or false")
 
 
 class To(Flag):
@@ -79,7 +84,7 @@ class Option:
     """One option: what it is called, what it takes, which commands have it, and where it goes."""
 
     name: str
-    kind: Kind
+    kind: OptionKind
     to: To
     on: tuple[str, ...]
     help: str
@@ -113,7 +118,7 @@ class Option:
         return typer.Option(flag, help=text, rich_help_panel=self.panel, show_default=False, callback=self.check)
 
 
-def _parameter(name: str, kind: Kind, info: Any, value: Any = None) -> Parameter:
+def _parameter(name: str, kind: OptionKind, info: Any, value: Any = None) -> Parameter:
     """A keyword whose annotation tells typer the rest."""
     wanted: Any = kind.type | None if value is None else kind.type
     default = Parameter.empty if value is ... else value
@@ -247,3 +252,63 @@ def signature(command: str) -> Signature:
 def names_for(to: To) -> list[str]:
     """The options that go to one place, each once."""
     return list(dict.fromkeys(each.name for each in OPTIONS if to in each.to))
+
+
+class Choices:
+    """The options that were chosen, of one command."""
+
+    def __init__(self, given: Mapping[str, object], config: Path | None = None) -> None:
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._file = read_config(config) if config else {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._given.get(name, self._file.get(name, default))
+
+    def given(self, name: str) -> Any:
+        """The choice on the command line; a configuration file is ignored."""
+        return self._given.get(name)
+
+    def path(self, name: str) -> Path | None:
+        value = self.get(name)
+        return None if value is None else Path(value)
+
+    def going_to(self, to: To) -> dict[str, Any]:
+        """The keywords for one place, of choices that were made at all: others keep their defaults."""
+        return {name: self.get(name) for name in names_for(to) if self.get(name) is not None}
+
+
+def takes_options(command: str) -> Callable[[Callable[[Choices], None]], Callable[..., None]]:
+    """A command whose parameters are the table's options for it; the function gets what was chosen."""
+
+    def made(function: Callable[[Choices], None]) -> Callable[..., None]:
+        @wraps(function)
+        def called(**given: Any) -> None:
+            config = given.pop("config", None)
+            function(Choices(_without_aliases(given), config))
+
+        called.__dict__["__signature__"] = signature(command)
+        return called
+
+    return made
+
+
+def _without_aliases(given: Mapping[str, object]) -> dict[str, object]:
+    """The options; where a hidden flag was given, its value counts."""
+    aliases = {alias_of(name) for name in given}
+    chosen = {name: value for name, value in given.items() if name not in aliases}
+    return chosen | {name: given[alias_of(name)] for name in chosen if given.get(alias_of(name)) is not None}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The options in a TOML file, each checked for its type."""
+    text = read_plain(path, "configuration file", MOST_OF_A_FILE)
+    try:
+        entries = tomllib.loads(text.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
+    choices = {name.replace("-", "_"): value for name, value in entries.items()}
+    for name, value in choices.items():
+        if name not in IN_A_FILE:
+            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(sorted(IN_A_FILE))}")
+        IN_A_FILE[name].check(f"{path.name}: {name}", value)
+    return choices

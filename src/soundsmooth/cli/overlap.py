@@ -11,7 +11,7 @@ from rich.table import Table
 from ..certification.settings import copies
 from ..lab.gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, measure
 from ..lab.gallery.pictures import check_matplotlib, draw_overlap
-from .plain import line
+from .plain import print_line
 
 ANSWERS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]?[/]"}
 
@@ -62,13 +62,9 @@ def to_dict(overlap: Overlap) -> dict[str, Any]:
 
 
 def _show(console: Console, found: list[Overlap]) -> None:
-    table = Table(
-        title=f"P(a ⊕ ε₁ = b ⊕ ε₂ for some ε₂), σ = 1, best b within 2/255; worst a ≥ {FIRST}",
-        title_justify="left",
-        title_style="bold",
-    )
-    for heading in ("precision", "a, b", "P there", "between", f"< {CLAIM}", f"≥ {CLAIM}", "median"):
-        table.add_column(heading)
+    title = f"P(a ⊕ ε₁ = b ⊕ ε₂ for some ε₂), σ = 1, best b within 2/255; worst a ≥ {FIRST}"
+    headings = ("precision", "a, b", "P there", "between", f"< {CLAIM}", f"≥ {CLAIM}", "median")
+    table = Table(*headings, title=title, title_justify="left", title_style="bold")
     for overlap in found:
         level = overlap.worst_level
         table.add_row(
@@ -82,7 +78,7 @@ def _show(console: Console, found: list[Overlap]) -> None:
         )
     console.print(table)
     for overlap in found:
-        line(console, _consequence(overlap))
+        print_line(console, _consequence(overlap))
 
 
 def _interval(overlap: Overlap) -> str:

@@ -7,15 +7,15 @@ MOST_SHOWN = 5000
 
 def say(console: Console, text: str) -> None:
     """A line as it is: nothing in it is markup, a number to be coloured, or a command to the terminal."""
-    line(console, shown(text), markup=False)
+    print_line(console, printable(text), markup=False)
 
 
-def line(console: Console, text: str, markup: bool = True) -> None:
+def print_line(console: Console, text: str, markup: bool = True) -> None:
     """A line of ours. A terminal gets it in lines that end between words; a file gets one line."""
     console.print(text, highlight=False, soft_wrap=not console.is_terminal, markup=markup, emoji=False)
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """A text that comes from a file or a model, on one line; control characters are spelled out and not obeyed.
 
     (They could clear the screen, hide what follows, or write another verdict there.) Of a text that no screen holds the

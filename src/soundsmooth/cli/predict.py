@@ -8,10 +8,10 @@ from ..core.progress import progress_bar
 from ..exact import probability
 from ..runs.output import PREDICT_HEADER, Output
 from ..smoothing.prediction import predict
-from .choices import Choices
-from .options import ALPHA, PREDICT_COPIES
+from .options import ALPHA, PREDICT_COPIES, Choices
 from .plain import say
-from .shared import inputs, smoother
+from .prepare import inputs, smoother
+from .screens import judge
 
 ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 
@@ -43,7 +43,6 @@ def run_predict(choices: Choices) -> None:
 
 def _show_row(console: Console, record: Prediction, truth: int | None) -> None:
     answer = "abstain" if record.label is None else record.label
-    right = record.label is not None and record.label == truth
-    judged, colour = ("?", "default") if truth is None else ("yes", "green") if right else ("no", "yellow")
-    row = ROW.format(record.index, "?" if truth is None else truth, answer, judged, f"{record.seconds:.2f} s")
+    correct, colour = judge(record.label, truth)
+    row = ROW.format(record.index, "?" if truth is None else truth, answer, correct, f"{record.seconds:.2f} s")
     console.print(f"[{colour}]{row}[/]", highlight=False)

@@ -18,7 +18,7 @@ from ..noise.law import promised_law
 from ..runs.store import Store
 from ..runs.stored import Failure, Progress
 from ..runs.summary import average_certified_radius, certified_accuracies
-from .plain import line, say, shown
+from .plain import print_line, printable, say
 
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 SHARE = "share of images"
@@ -26,20 +26,20 @@ SHARE = "share of images"
 
 def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
     """What is going to be certified, and how; a warning if nothing can be."""
-    line(
+    print_line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, "
         f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
     )
     if independence.measured:
         again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
-        line(
+        print_line(
             console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
         )
     if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
-        line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
-    line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
+        print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
+    print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
 
 
 def _exact(value: Fraction) -> str:
@@ -54,15 +54,15 @@ def show_row(console: Console, record: Certificate | Failure) -> None:
         return _show_failure(console, record)
     label = "?" if record.truth is None else record.truth
     answer = "abstain" if record.label is None else record.label
-    correct, colour = _judgement(record)
+    correct, colour = judge(record.label, record.truth)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
+    print_line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
 
 
 def _show_failure(console: Console, failure: Failure) -> None:
     label = "?" if failure.truth is None else failure.truth
     row = ROW.format(failure.index, label, "failed", "0.0000", "no", "")
-    line(console, f"[red]{row} {escape(shown(failure.error))}[/]")
+    print_line(console, f"[red]{row} {escape(printable(failure.error))}[/]")
 
 
 def _notes(record: Certificate) -> Iterator[str]:
@@ -75,12 +75,13 @@ def _notes(record: Certificate) -> Iterator[str]:
         yield f"the model's classes are 0 to {last}: labels must be numbered like them"
 
 
-def _judgement(record: Certificate) -> tuple[str, str]:
-    if record.truth is None:
+def judge(label: int | None, truth: int | None) -> tuple[str, str]:
+    """Whether an answer is correct, and the colour of its row."""
+    if truth is None:
         return "?", "default"
-    if record.label is None:
+    if label is None:
         return "no", "yellow"
-    return ("yes", "green") if record.correct else ("no", "red")
+    return ("yes", "green") if label == truth else ("no", "red")
 
 
 def show_summary(console: Console, store: Store) -> None:
@@ -130,9 +131,7 @@ def show_accuracy(
 
     Several columns are several answers for the same radii.
     """
-    table = Table(title="certified accuracy", title_justify="left")
-    for name in ("radius >", *columns):
-        table.add_column(name)
+    table = Table("radius >", *columns, title="certified accuracy", title_justify="left")
     for radius in next(iter(columns.values())):
         table.add_row(decimal_below(radius, 2), *(decimal_below(shares[radius]) for shares in columns.values()))
     console.print()

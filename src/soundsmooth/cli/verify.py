@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Column, Table
 
 from .. import embedded
 from ..certification.promise import Inputs, Promise
@@ -24,13 +24,12 @@ from ..models.onnx_file import read_model
 from ..models.registry import digest_binds
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
-from ..verification import Conclusion, Given, Noted, Replay, Verification, audit_file
+from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
-from .choices import Choices
-from .options import BETA, To
-from .plain import line, say, shown
+from .options import BETA, Choices, To
+from .plain import print_line, printable, say
+from .prepare import is_demo
 from .screens import show_accuracy
-from .shared import is_demo
 
 MARKS = {True: "[green]ok         [/]", False: "[red]WRONG      [/]", None: "[yellow]not checked[/]"}
 #: How many findings and certificates one screen shows; --json has all.
@@ -42,10 +41,10 @@ def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
     as_json, bar = choices.get("json", False), progress_bar()
     aside = Console(stderr=True, soft_wrap=True, highlight=False)
-    noted, given = _noted(choices), _given(choices)
+    given = _given(choices)
     with bar:
         announce = aside.print if as_json else partial(say, bar.console)
-        result = audit_file(choices.get("target"), noted, given, announce, _progress(bar))
+        result = audit_file(choices.get("target"), given, announce, _progress(bar))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
@@ -54,17 +53,33 @@ def run_verify(choices: Choices) -> None:
         raise typer.Exit(result.conclusion.code)
 
 
-def _noted(choices: Choices) -> Noted:
-    """What the agency wrote down before the certificates were issued."""
-    commitment, nonce = (_digits(choices.get(name)) for name in ("commitment", "nonce"))
-    return Noted(commitment, nonce, read_promise(choices.path("promise")), choices.get("content"))
+def _given(choices: Choices) -> AuditInputs:
+    """What the agency wrote down before the certificates were issued, what it has, and how much it wants to see again.
+
+    As for certify: without a model and data, the embedded ones are voted on.
+    """
+    replay = choices.get("replay")
+    both = replay is not None and is_demo(choices)
+    return AuditInputs(
+        model=partial(_smoothing, choices) if both or choices.get("model") is not None else None,
+        data=partial(_inputs, choices) if both or choices.get("data") is not None else None,
+        replay=replay,
+        beta=probability(choices.get("beta", BETA), "beta"),
+        other_machine=choices.get("other_machine", False),
+        commitment=_digits(choices.get("commitment")),
+        nonce=_digits(choices.get("nonce")),
+        promise=read_promise(choices.path("promise")),
+        content=choices.get("content"),
+    )
 
 
-def _given(choices: Choices) -> Given:
-    """What it has now, and how much it wants to see again."""
-    beta = probability(choices.get("beta", BETA), "beta")
-    other_machine = choices.get("other_machine", False)
-    return Given(_model(choices), _data(choices), choices.get("replay"), beta, other_machine)
+def _smoothing(choices: Choices, promise: Promise) -> Smoothing:
+    model = _embedded_model(promise) if is_demo(choices) else choices.get("model")
+    return promised_smoothing(model, promise, choices.going_to(To.SMOOTHER))
+
+
+def _inputs(choices: Choices, grid: Grid) -> Inputs:
+    return read_npz(choices.path("data") or embedded.IMAGES, grid, **choices.going_to(To.DATA))
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
@@ -90,19 +105,6 @@ def read_promise(path: Path | None) -> Promise | None:
         raise ValueError(f"{str(path)!r} holds no promise: {error}") from None
 
 
-def _embedded(choices: Choices) -> bool:
-    """As for certify: without a model and data, the embedded ones are meant."""
-    return choices.get("replay") is not None and is_demo(choices)
-
-
-def _model(choices: Choices) -> Callable[[Promise], Smoothing] | None:
-    options = choices.going_to(To.SMOOTHER)
-    if _embedded(choices):
-        return lambda promise: promised_smoothing(_embedded_model(promise), promise, options)
-    model = choices.get("model")
-    return None if model is None else lambda promise: promised_smoothing(model, promise, options)
-
-
 def _embedded_model(promise: Promise) -> Path:
     """The embedded classifier, if the run is one of it: otherwise options were forgotten, and nothing is refuted."""
     path = embedded.model_for(positive(promise.values["sigma"], "sigma"))
@@ -114,16 +116,11 @@ def _embedded_model(promise: Promise) -> Path:
     return path
 
 
-def _data(choices: Choices) -> Callable[[Grid], Inputs] | None:
-    path = embedded.IMAGES if _embedded(choices) else choices.path("data")
-    return None if path is None else lambda grid: read_npz(path, grid, **choices.going_to(To.DATA))
-
-
 def show(console: Console, result: Verification) -> None:
     """One screen."""
     _show_promise(console, result)
     for check in sorted(result.checks, key=lambda check: check.passed is None):
-        line(console, f"{MARKS[check.passed]} {check.name:<13} {escape(shown(check.text))}")
+        print_line(console, f"{MARKS[check.passed]} {check.name:<13} {escape(printable(check.text))}")
     _show_accuracy(console, result)
     if result.replay is not None:
         _show_replay(console, result.replay, result.key_bound)
@@ -170,9 +167,8 @@ COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii)
 
 def _show_replay(console: Console, found: Replay, key_bound: bool) -> None:
     console.print()
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
+    columns = (Column(name, justify="right", no_wrap=True) for name in COLUMNS)
+    table = Table(*columns, box=None, pad_edge=False)
     for each in found.statements[:SHOWN]:
         honest = "-" if each.honest is None else truncated(each.honest.radius, 4)
         table.add_row(
@@ -208,7 +204,7 @@ def _show_findings(console: Console, result: Verification) -> None:
         return
     console.print()
     for text in result.findings.texts[:SHOWN]:
-        line(console, f"[red]wrong:[/] {escape(shown(text))}")
+        print_line(console, f"[red]wrong:[/] {escape(printable(text))}")
     if result.findings.count > SHOWN:
         say(console, f"… and {result.findings.count - SHOWN} more")
 

@@ -1,17 +1,16 @@
 """Audits of runs and certificates: arithmetic, commitment and key, replay (docs/audit.md)."""
 
-from .audits import Conclusion, Given, Verification, audit_file
+from .audits import audit_file
 from .content import content_hash
-from .findings import Check, Findings
-from .key import Noted
+from .inputs import AuditInputs
+from .result import Check, Conclusion, Findings, Verification
 from .statements import Replay, Statement
 
 __all__ = [
+    "AuditInputs",
     "Check",
     "Conclusion",
     "Findings",
-    "Given",
-    "Noted",
     "Replay",
     "Statement",
     "Verification",

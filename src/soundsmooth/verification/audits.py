@@ -1,14 +1,10 @@
 """An audit from beginning to end: what was checked, what was not, and what it means."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
-from fractions import Fraction
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from ..certification.promise import Inputs, Promise
-from ..core.grid import Grid
 from ..noise import Purpose
 from ..runs.database import Database
 from ..runs.export import WRITERS
@@ -16,178 +12,34 @@ from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
 from .draw import Draw, fresh_draw, number_to_draw
-from .findings import Check, Findings
-from .held import opened, stated_run
 from .images import Inspection, inspect_images
-from .key import Noted, key_checks
+from .inputs import AuditInputs
+from .key import key_checks
 from .promised import (
     data_check,
+    describe_missing,
     grid_of,
-    left_out,
     machine_differences,
     model_checks,
     promised_inputs,
-    promised_job,
     shape_of,
     unit_check,
 )
 from .records import read_records
 from .replay import Progress, replay
-from .revote import Revoter
+from .result import Check, Conclusion, Verification
+from .revote import promised_voter
+from .snapshot import open_snapshot, stated_run
 from .statements import Replay
-from .tally import Tally
 
 Say = Callable[[str], None]
 RECORDS = (".json", ".jsonl")
 TABLES = WRITERS.keys() - RECORDS
 
 
-class Conclusion(Enum):
-    """How an audit ends. Exit code, JSON and prose are made of it, and of nothing else: so they agree."""
-
-    REFUTED = "refuted"
-    """Something is wrong."""
-    UNCONFIRMED = "not confirmed"
-    """Nothing is refuted, but what was voted again is not what is stored, on another machine than was promised."""
-    CONSISTENT = "consistent"
-    """Nothing wrong was found, and no vote was repeated."""
-    PARTLY = "partly replayed"
-    """Nothing wrong was found, and some blocks were voted again."""
-    FULL = "fully verified"
-    """Every block was voted again, no vote differs, every radius is confirmed, and nothing else is wrong."""
-
-    @property
-    def code(self) -> int:
-        """The command's exit code. (2 is for what cannot be read.)"""
-        return {Conclusion.REFUTED: 1, Conclusion.UNCONFIRMED: 3}.get(self, 0)
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the auditor has beside the file: the model, the data, and how much is to be voted again."""
-
-    model: Callable[[Promise], Smoothing] | None = None
-    """Makes the promised classifier from the auditor's copy of the model."""
-    data: Callable[[Grid], Inputs] | None = None
-    """Reads the auditor's data, all of it."""
-    replay: str | None = None
-    beta: Fraction = Fraction(1, 1000)
-    other_machine: bool = False
-    """Mismatches may be honest: this machine is known to round differently."""
-
-    def __post_init__(self) -> None:
-        if self.replay is not None:
-            number_to_draw(self.replay, 1)  # what cannot be understood is refused before anything is read
-
-
-@dataclass
-class Verification:
-    """The result. `findings` are what is wrong; without them nothing was found wrong, and `not_shown` says the rest."""
-
-    target: str
-    run: bool
-    """A run's file; otherwise certificates as JSON."""
-    promise: Promise | None = None
-    content: str | None = None
-    checks: list[Check] = field(default_factory=list)
-    tally: Tally = field(default_factory=Tally)
-    findings: Findings = field(default_factory=Findings)
-    notes: list[str] = field(default_factory=list)
-    replay: Replay | None = None
-
-    @property
-    def conclusion(self) -> Conclusion:
-        if self.findings:
-            return Conclusion.REFUTED
-        if self.replay is None:
-            return Conclusion.CONSISTENT
-        if self.replay.full:
-            return Conclusion.FULL
-        return Conclusion.UNCONFIRMED if self.replay.differ or self.replay.whole else Conclusion.PARTLY
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was refuted, and no vote that was repeated differs."""
-        return self.conclusion.code == 0
-
-    @property
-    def shown(self) -> list[str]:
-        """What this audit has shown."""
-        return [f"{check.name}: {check.text}" for check in self.checks if check.passed]
-
-    @property
-    def refuted(self) -> bool:
-        return self.conclusion is Conclusion.REFUTED
-
-    @property
-    def full(self) -> bool:
-        """Every certificate with a label was voted again, whole; no vote differs, and nothing else is wrong."""
-        return self.conclusion is Conclusion.FULL
-
-    @property
-    def key_bound(self) -> bool:
-        """The key was fixed by the nonce that the auditor drew for this commitment: the premise against an issuer."""
-        return any(check.name == "nonce" and check.passed for check in self.checks)
-
-    @property
-    def independence_by(self) -> tuple[str, ...]:
-        """What this audit itself has to show for the independence of rows: "argument" and "witness", "re-voting", or
-        nothing; then it is the issuer's word.
-        """
-        if any(check.name == "independence" and check.passed for check in self.checks):
-            return ("argument", "witness")
-        return ("re-voting",) if self.replay is not None and self.replay.rows else ()
-
-    def check(self, *checks: Check) -> None:
-        """Note checks; those that failed are findings."""
-        self.checks.extend(checks)
-        self.findings.add_all(f"{check.name}: {check.text}" for check in checks if check.passed is False)
-
-    @property
-    def not_shown(self) -> list[str]:
-        """What this audit did not look at."""
-        return [f"{check.name}: {check.text}" for check in self.checks if check.passed is None]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": "soundsmooth audit 1",
-            "target": self.target,
-            "conclusion": self.conclusion.value,
-            "exit code": self.conclusion.code,
-            "refuted": self.refuted,
-            "full": self.full,
-            "votes differ": self.replay is not None and self.replay.differ > 0,
-            "key fixed by the noted nonce": self.key_bound,
-            "independence by": list(self.independence_by),
-            "content": self.content,
-            "commitment": None if self.promise is None else self.promise.commitment,
-            "promise": None if self.promise is None else dict(self.promise.values),
-            "checks": [{"name": c.name, "passed": c.passed, "text": c.text} for c in self.checks],
-            "findings": {"count": self.findings.count, "first": list(self.findings.texts)},
-            "notes": list(self.notes),
-            "certificates": self.tally.to_dict(),
-            "replay": None if self.replay is None else {**self.replay.to_dict(), "set": self._set()},
-        }
-
-    def _set(self) -> dict[str, Any]:
-        assert self.replay is not None
-        return {
-            "certificates": len(self.replay.statements),
-            "all but": self.replay.escaped,
-            "accuracy": {str(radius): str(share) for radius, share in self.confirmed_accuracies().items()},
-        }
-
-    def confirmed_accuracies(self) -> dict[Fraction, Fraction]:
-        """Where accuracies are stated, what the replay leaves of them for the set (docs/audit.md, Theorem 5)."""
-        if self.replay is None:
-            return {}
-        return {r: self.replay.share_above(r, self.tally.promised) for r in self.tally.accuracies()}
-
-
 def audit_file(
     path: Path,
-    noted: Noted = Noted(),  # noqa: B008  (frozen)
-    given: Given = Given(),
+    given: AuditInputs = AuditInputs(),  # noqa: B008  (frozen)
     say: Say = lambda _: None,
     progress: Callable[[int], Progress] = lambda _: lambda _: None,
     draw: Draw = fresh_draw,
@@ -197,55 +49,52 @@ def audit_file(
     `say` gets the content hash before any block is drawn: from then on the file is fixed.
     """
     if path.suffix in RECORDS:
-        return _verify_records(path, noted, given)
+        return _verify_records(path, given)
     if path.suffix in TABLES:
         raise ValueError(f"{path.name} is a table, which has no counts: ask for the run's .db, or for its .jsonl")
-    with opened(path) as db:
-        return _verify_run(db, noted, given, say, progress, draw)
+    with open_snapshot(path) as db:
+        return _verify_run(db, given, say, progress, draw)
 
 
-def _verify_records(path: Path, noted: Noted, given: Given) -> Verification:
-    if given.replay or given.model or given.data or noted.content:
+def _verify_records(path: Path, given: AuditInputs) -> Verification:
+    if given.replay or given.model or given.data or given.content:
         raise ValueError("a replay, the data and the content hash need the run's .db file: certificates have no blocks")
-    read = read_records(path, noted)
-    result = Verification(str(path), False, read.promise, tally=read.tally, findings=read.findings)
+    result = Verification(str(path), False)
+    shared = read_records(path, given, result)
     _add_arithmetic(result)
-    result.check(*read.checks)
+    result.check(*shared)
     result.check(Check("data", None, "not compared: numbers and labels of the images are the issuer's word"))
     _add_replay(result, None)
     return result
 
 
 def _verify_run(
-    db: Database, noted: Noted, given: Given, say: Say, progress: Callable[[int], Progress], draw: Draw
+    db: Database, given: AuditInputs, say: Say, progress: Callable[[int], Progress], draw: Draw
 ) -> Verification:
-    result = Verification(str(db.path), True, content=content_hash(db))
-    say(f"content hash {result.content}")
-    _add_content(result, noted)
+    content = content_hash(db)
+    say(f"content hash {content}")
+    result = Verification(str(db.path), True, content=content)
+    result.check(_content_check(content, given.content))
     try:
         run = stated_run(db)
     except ValueError as error:
         result.findings.add(str(error))
         return result
     result.promise, secret = run.promise, run.stated.secret
-    result.check(*key_checks(result.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), noted))
-    result.check(unit_check(result.promise))
-    seen = inspect_images(run)
-    result.tally = seen.tally
-    result.findings.extend(seen.findings)
+    result.check(*key_checks(run.promise, run.commitment, secret.seed.hex(), secret.nonce.hex(), given))
+    result.check(unit_check(run.promise))
+    seen = inspect_images(run, result)
     _add_arithmetic(result)
     _add_store(result, run, seen)
     _add_replay(result, _replayed(result, run, seen, given, progress, draw))
     return result
 
 
-def _add_content(result: Verification, noted: Noted) -> None:
-    if noted.content is None:
-        result.check(Check("content hash", None, "compare it with the one that was handed over (--hash)"))
-    elif noted.content == result.content:
-        result.check(Check("content hash", True, "as handed over"))
-    else:
-        result.check(Check("content hash", False, f"{result.content}, but {noted.content} was handed over"))
+def _content_check(content: str, noted: str | None) -> Check:
+    if noted is None:
+        return Check("content hash", None, "compare it with the one that was handed over (--hash)")
+    same = noted == content
+    return Check("content hash", same, "as handed over" if same else f"{content}, but {noted} was handed over")
 
 
 def _add_arithmetic(result: Verification) -> None:
@@ -267,9 +116,9 @@ def _add_arithmetic(result: Verification) -> None:
 def _add_store(result: Verification, run: RunReader, seen: Inspection) -> None:
     held = "counts and digests" if seen.without_bitmap else "bitmaps, counts and digests"
     text = f"{seen.blocks} blocks cover what they should, and agree with {held}"
-    if seen.findings:
+    if seen.contradicted:
         text = "the file contradicts itself"
-    result.checks.append(Check("store", not seen.findings, text))
+    result.checks.append(Check("store", not seen.contradicted, text))
     recorded = run.progress().findings
     if recorded:
         text = "blocks voted twice with different results, or under different software"
@@ -285,12 +134,12 @@ def _replayed(
     result: Verification,
     run: RunReader,
     seen: Inspection,
-    given: Given,
+    given: AuditInputs,
     progress: Callable[[int], Progress],
     draw: Draw,
 ) -> Replay | None:
     """Model and data against the promise, as far as they are given; then the replay, if it is asked for."""
-    if seen.findings:
+    if seen.contradicted:
         result.notes.append("model, data and votes were not checked: the file contradicts itself")
         return None
     smoothing = _smoothing(result, run.stated.promise, given)
@@ -310,12 +159,11 @@ def _replayed(
     same = not given.other_machine and not machine_differences(identity, run.stated.promise)
     settings = run.stated.settings
     advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
-    job = promised_job(run.stated, smoothing, identity, inputs)
-    with Revoter(job, smoothing.replicas[0], inputs, run.stated.block) as revote:
-        return replay(run, seen.claimed, drawn, given.beta, revote, same, result.findings, draw, advance)
+    with closing(promised_voter(run.stated, smoothing, identity, inputs)) as voter:
+        return replay(run, seen.claimed, voter, inputs, drawn, given.beta, same, result.findings, draw, advance)
 
 
-def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothing | None:
+def _smoothing(result: Verification, promise: Promise, given: AuditInputs) -> Smoothing | None:
     if given.model is None:
         result.check(Check("model", None, "not given (--model)"))
         return None
@@ -324,14 +172,14 @@ def _smoothing(result: Verification, promise: Promise, given: Given) -> Smoothin
     return smoothing
 
 
-def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Given) -> Inputs | None:
+def _inputs(result: Verification, promise: Promise, seen: Inspection, given: AuditInputs) -> Inputs | None:
     if given.data is None:
         result.check(Check("data", None, "not given (--data): numbers, order and labels of the images are unchecked"))
         return None
     whole = given.data(grid_of(promise))
     inputs = promised_inputs(whole, seen.numbers, seen.truths)
     result.check(data_check(whole, inputs, promise))
-    missing = left_out(whole, inputs)
+    missing = describe_missing(whole, inputs)
     if missing is not None:
         result.notes.append(missing)
     return inputs

@@ -27,13 +27,13 @@ def content_hash(db: Database) -> str:
     """
     digest = hashlib.sha256(TITLE)
     for table, order in TABLES.items():
-        digest.update(b"T" + _sized(table.encode()))
+        digest.update(b"T" + _with_length(table.encode()))
         for row in db.rows(f"SELECT * FROM {table} ORDER BY {order}"):
-            digest.update(b"R" + struct.pack("<Q", len(row)) + b"".join(map(_encoded, row)))
+            digest.update(b"R" + struct.pack("<Q", len(row)) + b"".join(map(_encode, row)))
     return digest.hexdigest()
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     """A letter for the kind, then the value; what has no fixed length comes with its length."""
     if value is None:
         return b"N"
@@ -42,10 +42,10 @@ def _encoded(value: object) -> bytes:
     if isinstance(value, float):
         return b"F" + struct.pack("<d", value)
     if isinstance(value, str):
-        return b"S" + _sized(value.encode())
+        return b"S" + _with_length(value.encode())
     assert isinstance(value, bytes), "SQLite has no other kinds"
-    return b"B" + _sized(value)
+    return b"B" + _with_length(value)
 
 
-def _sized(value: bytes) -> bytes:
+def _with_length(value: bytes) -> bytes:
     return struct.pack("<Q", len(value)) + value

@@ -13,9 +13,10 @@ from ..core.grid import Grid, unmasked
 from ..exact import Rational, probability
 from ..runs.data import inputs_of, read_npz
 from ..smoothing.classifier import Smoothing
-from .audits import Given, Verification, audit_file
-from .key import Noted
+from .audits import audit_file
+from .inputs import AuditInputs
 from .promised import promised_smoothing
+from .result import Verification
 
 
 def verify(
@@ -42,12 +43,13 @@ def verify(
     Guarantee: `ok` is False if something was refuted, or votes differ. What was and was not shown is in `shown` and
     `not_shown`. A file that cannot be read at all is a ValueError or an OSError.
     """
-    noted = Noted(commitment, nonce, promise, content)
     make: Callable[[Promise], Smoothing] | None = None
     if model is not None:
         make = partial(promised_smoothing, model, options=options)
     read = None if data is None else partial(_inputs, data, layout)
-    return audit_file(Path(target), noted, Given(make, read, replay, probability(beta, "beta"), other_machine))
+    level = probability(beta, "beta")
+    given = AuditInputs(make, read, replay, level, other_machine, commitment, nonce, promise, content)
+    return audit_file(Path(target), given)
 
 
 def _inputs(data: Any, layout: str, grid: Grid) -> Inputs:

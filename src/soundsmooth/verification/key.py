@@ -2,34 +2,14 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..certification.promise import SPEC, Promise, is_digest
 from ..models.registry import KINDS
-from .findings import Check
+from .inputs import AuditInputs
+from .result import Check
 
 
-@dataclass(frozen=True)
-class Noted:
-    """What the agency wrote down: the commitment it received, the nonce it drew, the hash it was given."""
-
-    commitment: str | None = None
-    nonce: str | None = None
-    promise: Promise | None = None
-    content: str | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("commitment", self.commitment), ("nonce", self.nonce), ("hash", self.content)):
-            if value is not None and not is_digest(value):
-                raise ValueError(f"the {name} must be 64 hexadecimal digits in lower case, not {value!r}")
-
-    @property
-    def fixed(self) -> str | None:
-        """The commitment that was noted, as such or as the promise that it is the hash of."""
-        return self.commitment or (None if self.promise is None else self.promise.commitment)
-
-
-def key_checks(promise: Promise, commitment: str, seed: str, nonce: str, noted: Noted) -> Iterator[Check]:
+def key_checks(promise: Promise, commitment: str, seed: str, nonce: str, noted: AuditInputs) -> Iterator[Check]:
     """What can be said about the key of a run, from its promise, its seed and its nonce.
 
     Guarantee: if all pass, the text has the commitment; the seed is the promised one; and commitment, nonce and
@@ -77,7 +57,7 @@ def _seed(promise: Promise, seed: str) -> Check:
     return Check("seed", True, "its SHA-256 is the promised one")
 
 
-def _nonce(nonce: str, noted: Noted) -> Check:
+def _nonce(nonce: str, noted: AuditInputs) -> Check:
     if nonce and not is_digest(nonce):
         return Check("nonce", False, "the nonce is not 32 bytes in hexadecimal")
     if noted.nonce is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..audit import terms as arithmetic_terms
+from ..audit import read_terms
 from ..certification.promise import Inputs, Promise, is_digest
 from ..certification.settings import promised_settings
 from ..core.grid import IMAGES, Grid
@@ -16,12 +16,11 @@ from ..models.kind import FlagValues
 from ..models.protocol import open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
-from ..runs.stored import RunTerms, whole
+from ..runs.stored import whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
 from ..smoothing.classifier import Smoothing
-from ..smoothing.job import VotingJob
-from .findings import Check
+from .result import Check
 
 
 def grid_of(promise: Promise) -> Grid:
@@ -49,7 +48,7 @@ def check_promise(promise: Promise) -> None:
     promise nothing is claimed.
     """
     values = promise.values
-    arithmetic_terms(values)  # numbers that can be computed with, before anything else reads them
+    read_terms(values)  # numbers that can be computed with, before anything else reads them
     for name in ("n0", "n", "input count", "margin", "batch"):
         whole(values[name], name)
     for name in ("inputs", "model"):
@@ -180,18 +179,14 @@ def _binding(identity: Identity, flag: str | None) -> str:
 
 def _independence(identity: Identity, promised: Independence) -> Check:
     """A proof must be found here as well; what is only assumed is said to be."""
-    if promised.proved:
-        found = identity.independence.proved
-        text = (
-            "proved here as well, by argument and witness"
-            if found
-            else f"promised as proved, but {identity.independence} here"
-        )
-        return Check("independence", found, f"of a batch's rows and of calls: {text}")
+    found, text = None, f"{promised}, not proved"
     if promised.measured:
         text = f"{promised}: as far as rows of drawn blocks are voted again, alone"
-        return Check("independence", None, f"of a batch's rows and of calls: {text}")
-    return Check("independence", None, f"of a batch's rows and of calls: {promised}, not proved")
+    elif promised.proved:
+        found = identity.independence.proved
+        here = f"promised as proved, but {identity.independence} here"
+        text = "proved here as well, by argument and witness" if found else here
+    return Check("independence", found, f"of a batch's rows and of calls: {text}")
 
 
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:
@@ -217,7 +212,7 @@ def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None])
     return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths))
 
 
-def left_out(whole: Inputs, inputs: Inputs) -> str | None:
+def describe_missing(whole: Inputs, inputs: Inputs) -> str | None:
     """Which images of the auditor's data the run does not have, in words; None if it has all."""
     missing = sorted(set(range(len(whole.levels))) - set(inputs.indices))
     if not missing:
@@ -238,11 +233,3 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
     if any(truth is not None and truth != label for truth, label in zip(inputs.labels, theirs, strict=True)):
         return Check("data", False, "the promised labels are not those of this data")
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
-
-
-def promised_job(terms: RunTerms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> VotingJob:
-    """What was promised to vote, on this machine: the stored promise gives the key."""
-    settings = terms.settings
-    smoothing.check(inputs.shape, inputs.levels[0].size, max(settings.n, settings.n0))
-    batch = smoothing.batch_for(inputs.shape, settings.n)
-    return VotingJob(identity, settings, inputs.shape, batch, terms.secret.key(terms.promise))

@@ -1,49 +1,40 @@
 """One certificate's record, and files of them: arithmetic, and everything that is written down twice."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from io import TextIOWrapper
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..audit import check_record
+from ..audit import ClaimReport, check_record
 from ..certification.certificate import FIELDS, FORMAT, Certificate
 from ..certification.fields import checksum, faults, read_json
 from ..certification.promise import Promise, is_digest
 from ..core.plain_files import plain_file
-from .findings import Check, Findings
-from .key import Noted, key_checks
+from .inputs import AuditInputs
+from .key import key_checks
 from .promised import check_promise, unit_check
-from .tally import Tally
+from .result import Check, Findings, Verification
 
 #: A line that is longer is no certificate.
 MOST_CHARACTERS = 1 << 24
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A record and what is wrong with it."""
-
-    record: Mapping[str, Any]
-    faults: tuple[str, ...]
-    tight: bool
-
-
-def examine(text: str) -> Examined:
+def examine(text: str) -> tuple[Mapping[str, Any], ClaimReport]:
     """A record's JSON: its arithmetic by the auditor's own, its checksum, its seed, and that its parts agree.
 
-    Guarantee: without faults `audit.check_record` accepts the record, its commitment and seed fit its promise, and
+    Guarantee: without findings `audit.check_record` accepts the record, its commitment and seed fit its promise, and
     it is word for word what `Certificate.to_dict` would write, with nothing said twice.
     """
     try:
         record = read_json(text)
     except (ValueError, RecursionError) as error:
-        return Examined({}, (f"this is not JSON: {error}",), False)
+        return {}, ClaimReport((f"this is not JSON: {error}",), False)
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        return Examined({}, (f"this is not a soundsmooth certificate: its format is not {FORMAT!r}",), False)
-    arithmetic = check_record(record)
-    return Examined(record, (*arithmetic.findings, *_contradictions(record)), arithmetic.tight)
+        return {}, ClaimReport((f"this is not a soundsmooth certificate: its format is not {FORMAT!r}",), False)
+    report = check_record(record)
+    return record, replace(report, findings=(*report.findings, *_contradictions(record)))
 
 
 def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
@@ -59,66 +50,47 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
 
 
-@dataclass
-class Records:
-    """What a file of records says: the promise they share, what they count, what is wrong."""
+def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[Check]:
+    """Examine a .json or .jsonl file, record by record: what they count and what is wrong goes into `result`.
 
-    promise: Promise | None
-    checks: list[Check]
-    tally: Tally
-    findings: Findings
-
-
-def read_records(path: Path, noted: Noted) -> Records:
-    """Examine a .json or .jsonl file, record by record."""
-    found = Records(None, [], Tally(), Findings())
-    shared: tuple[object, ...] | None = None
+    The checks of promise and key, which all records share, are given back.
+    """
+    tally, findings = result.tally, result.findings
+    shared: tuple[Promise, str, str, str] | None = None
+    checks: list[Check] = []
     seen: set[int] = set()
-    read = 0
     for number, line in _lines(path):
-        read += 1
-        one = examine(line)
-        found.findings.add_all(f"line {number}: {fault}" for fault in one.faults)
-        terms = _terms(one.record)
-        if terms is None:
-            if not one.faults:
-                found.findings.add(f"line {number}: its promise is none")
+        record, report = examine(line)
+        findings.add_all(f"line {number}: {fault}" for fault in report.findings)
+        terms = _terms(record)
+        if shared is None and terms is not None:
+            shared, result.promise = terms, terms[0]
+            tally.promised = _promised_images(terms[0], findings)
+            checks = [*key_checks(*terms, noted), unit_check(terms[0])]
+        if terms != shared and (terms is not None or report.accepted):
+            findings.add(f"line {number}: this certificate is of another run than the first one")
+        elif report.accepted and record["index"] in seen:
+            findings.add(f"line {number}: a second certificate for image {record['index']}")
+        elif report.accepted:
+            seen.add(record["index"])
+            tally.add(record["label"], record["truth"], float.fromhex(record["radius"]["hex"]), report)
             continue
-        if shared is None:
-            shared, found.promise = terms, terms[0]
-            found.tally.promised = _promised(found)
-            found.checks = [*key_checks(*terms, noted), unit_check(terms[0])]
-        if terms != shared:
-            found.findings.add(f"line {number}: this certificate is of another run than the first one")
-        elif not one.faults:
-            _add(found, one, seen, number)
-    found.tally.refused = read - found.tally.finished
-    if shared is None and not found.findings:
+        tally.refused += 1
+    if shared is None and not findings:
         raise ValueError(f"{str(path)!r} holds no certificate")
-    if found.tally.finished > found.tally.promised:
-        found.findings.add(f"there are more certificates than the {found.tally.promised} promised images")
-    return found
+    if tally.finished > tally.promised:
+        findings.add(f"there are more certificates than the {tally.promised} promised images")
+    return checks
 
 
-def _add(found: Records, one: Examined, seen: set[int], number: int) -> None:
-    record = one.record
-    if record["index"] in seen:
-        found.findings.add(f"line {number}: a second certificate for image {record['index']}")
-        return
-    seen.add(record["index"])
-    radius = float.fromhex(record["radius"]["hex"])
-    found.tally.add(record["label"], record["truth"], radius, not one.faults, one.tight)
-
-
-def _promised(found: Records) -> int:
+def _promised_images(promise: Promise, findings: Findings) -> int:
     """How many images, if the promise is one."""
-    assert found.promise is not None
     try:
-        check_promise(found.promise)
+        check_promise(promise)
     except ValueError as error:
-        found.findings.add(str(error))
+        findings.add(str(error))
         return 0
-    return int(found.promise.values["input count"])
+    return int(promise.values["input count"])
 
 
 def _terms(record: Mapping[str, Any]) -> tuple[Promise, str, str, str] | None:

@@ -3,57 +3,46 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from itertools import zip_longest
 
 import numpy as np
 
 from ..audit import (
-    Block,
+    AuditTerms,
     Confirmed,
-    Lost,
-    Terms,
-    Votes,
+    ReplayBlock,
+    VoteCounts,
     all_but_escaped,
     escaped_and_excess,
     from_replayed,
+    read_terms,
     struck_out_together,
-    terms,
     with_mismatches,
 )
 from ..audit.bounds import clopper_pearson_upper_holds
 from ..certification.certify import Counts
+from ..certification.promise import Inputs
 from ..certification.votes import added
 from ..core.decimals import truncated
 from ..independence.measure import Again, Drawn, drawn_rows
 from ..noise import Purpose
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
-from ..runs.tasks import Task
+from ..runs.tasks import Outcome, Task
+from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
-from .draw import Draw, fresh_draw
-from .findings import Findings
-from .images import Claimed
-from .revote import Revote, Revoted
-from .statements import Replay, Statement
+from .draw import Draw
+from .result import Findings
+from .revote import revote
+from .statements import Claimed, Replay, Statement
 
 Progress = Callable[[int], None]
 NO_VOTES = Counts((), 0)
 
 
-class BlockRows(NamedTuple):
-    """The drawn rows of a replayed block that were hits in their batch: in the store, here, or both."""
-
-    drawn: Drawn
-    rows: tuple[int, ...]
-    before: Bits
-    """For each of them, whether it was a hit in the store;"""
-    now: Bits
-    """and in the replay."""
-
-
 @dataclass
-class Compared:
+class Comparison:
     """One certificate's replayed blocks, as far as they have come back."""
 
     claimed: Claimed
@@ -72,8 +61,9 @@ class Compared:
     error: str | None = None
     drawn: Drawn | None = None
     """Its rows that are to be voted alone, if independence was promised to be measured."""
-    waiting: dict[VoteBlock, BlockRows] = field(default_factory=dict)
-    """Of the replayed blocks, what has still to be voted alone."""
+    waiting: dict[VoteBlock, tuple[tuple[int, ...], Bits, Bits]] = field(default_factory=dict)
+    """The drawn rows of the replayed blocks that have to be voted alone, and which of them were hits in their batch: in
+    the store, and here."""
     lost: dict[int, int] = field(default_factory=dict)
     """The drawn rows of the replayed blocks that are hits in their batch and not alone, by the block's first copy."""
     rows_differ: int = 0
@@ -88,22 +78,23 @@ class Compared:
         return bool(self.selection.classes) and self.selection.top == self.claimed.label
 
     @property
-    def drawn_votes(self) -> Votes:
+    def drawn_votes(self) -> VoteCounts:
         """Of all drawn blocks; copies that could not be voted again vote for nobody."""
         missing = self.claimed.label + 1 - len(self.votes.classes)
-        return Votes(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
+        return VoteCounts(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
 
 
 def replay(
     run: RunReader,
     claimed: Sequence[Claimed],
+    voter: Voter,
+    inputs: Inputs,
     drawn: int,
     beta: Fraction,
-    revote: Revote,
     same_machine: bool,
     findings: Findings,
-    draw: Draw = fresh_draw,
-    progress: Progress = lambda _: None,
+    draw: Draw,
+    progress: Progress,
 ) -> Replay:
     """Draw blocks from one urn that holds those of all certificates with a label; vote again; compare; conclude.
 
@@ -117,19 +108,19 @@ def replay(
     estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = run.stated.secret, run.stated.promise
-    compared = {each.place: Compared(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
-    for outcome in revote(_tasks(run, claimed, estimation, numbers)):
+    compared = {each.place: Comparison(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
+    for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers)):
         place, block, _ = outcome.task
         (stored,) = run.blocks(place, block.purpose, block.first)
         _compare(compared[place], stored, outcome)
         progress(outcome.task.block.count)
     every = list(compared.values())
-    for outcome in revote(_rows_alone(every)):
+    for outcome in revote(voter, inputs, _rows_alone(every)):
         _compare_rows(run, compared[outcome.task.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
-    found = _concluded(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
+    found = _conclude(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
     findings.add_all(_refutations(found))
     return found
 
@@ -145,36 +136,35 @@ def _tasks(
         yield Task(claimed[which].place, estimation[block])
 
 
-def _rows_alone(compared: Sequence[Compared]) -> list[Task]:
+def _rows_alone(compared: Sequence[Comparison]) -> list[Task]:
     """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
     return [
-        Task(each.claimed.place, block, Again(each.claimed.label, waiting.rows))
+        Task(each.claimed.place, block, Again(each.claimed.label, rows))
         for each in compared
-        for block, waiting in each.waiting.items()
-        if waiting.rows
+        for block, (rows, _, _) in each.waiting.items()
     ]
 
 
-def _compare(into: Compared, stored: StoredBlock, outcome: Revoted) -> None:
+def _compare(into: Comparison, stored: StoredBlock, outcome: Outcome) -> None:
     block, votes = outcome.task.block, outcome.votes
     assert votes is None or isinstance(votes, CopyVotes)
     if votes is None:
-        into.failed, into.error = into.failed + 1, outcome.error
+        into.failed, into.error = into.failed + 1, outcome.errors[-1]
     elif block.purpose == Purpose.SELECTION:
         into.selection = added((into.selection, votes.counts))
-        into.differ += differing(stored.counts, votes.counts)
+        into.differ += count_differences(stored.counts, votes.counts)
     if block.purpose == Purpose.ESTIMATION:
         _compare_hits(into, stored, votes)
 
 
-def _compare_hits(into: Compared, stored: StoredBlock, votes: CopyVotes | None) -> None:
+def _compare_hits(into: Comparison, stored: StoredBlock, votes: CopyVotes | None) -> None:
     block, label = stored.block, into.claimed.label
     if votes is None:
         into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
         return
-    into.hits[block.first] = _at(votes.counts, label)
+    into.hits[block.first] = _votes_for(votes.counts, label)
     into.votes = added((into.votes, votes.counts))
-    by_counts, by_bits = differing(stored.counts, votes.counts), 0
+    by_counts, by_bits = count_differences(stored.counts, votes.counts), 0
     if stored.hits is None:
         into.false_hits = None
     else:
@@ -185,31 +175,33 @@ def _compare_hits(into: Compared, stored: StoredBlock, votes: CopyVotes | None) 
     into.differ += max(by_counts, by_bits)
 
 
-def _await_rows(into: Compared, block: VoteBlock, before: Bits, now: Bits) -> None:
+def _await_rows(into: Comparison, block: VoteBlock, before: Bits, now: Bits) -> None:
     """Note the drawn rows of a replayed block, to be voted alone."""
     if into.drawn is None:
         return
     drawn = into.drawn.inside(block)
     rows = drawn.among(before | now, block.first)
-    at = [row - block.first for row in rows]
-    into.waiting[block] = BlockRows(drawn, rows, before[at], now[at])
     into.rows_tried += len(set(drawn.rows))
+    if rows:
+        at = [row - block.first for row in rows]
+        into.waiting[block] = rows, before[at], now[at]
 
 
-def _compare_rows(run: RunReader, into: Compared, outcome: Revoted) -> None:
+def _compare_rows(run: RunReader, into: Comparison, outcome: Outcome) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
     block, kept = outcome.task.block, outcome.votes
     assert not isinstance(kept, CopyVotes)
-    drawn, rows, before, now = into.waiting[block]
+    assert into.drawn is not None
+    rows, before, now = into.waiting[block]
     if kept is None:
-        into.failed, into.error = into.failed + 1, outcome.error
+        into.failed, into.error = into.failed + 1, outcome.errors[-1]
         kept = np.zeros(len(rows), bool)
     else:
         stored = _stored_alone(run, into.claimed.place, block, int(before.sum()))
         into.rows_differ += int((stored != kept[before]).sum())
         into.rows_missed += int((~kept).sum())
     hit = [row for row, is_hit in zip(rows, now, strict=True) if is_hit]
-    into.lost[block.first] = drawn.lost(hit, kept[now])
+    into.lost[block.first] = into.drawn.inside(block).lost(hit, kept[now])
 
 
 def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> Bits:
@@ -218,24 +210,24 @@ def _stored_alone(run: RunReader, place: int, block: VoteBlock, count: int) -> B
     return np.zeros(0, bool) if packed is None else hits_of(packed, count)
 
 
-def differing(stored: Counts, replayed: Counts) -> int:
+def count_differences(stored: Counts, replayed: Counts) -> int:
     """At least so many votes differ, by the counts alone: ½ Σ |difference|, a vote for nobody included."""
-    size = max(len(stored.classes), len(replayed.classes))
-    apart = sum(abs(_at(stored, c) - _at(replayed, c)) for c in range(size)) + abs(stored.nobody - replayed.nobody)
+    classes = zip_longest(stored.classes, replayed.classes, fillvalue=0)
+    apart = sum(abs(before - now) for before, now in (*classes, (stored.nobody, replayed.nobody)))
     return -(-apart // 2)
 
 
-def _at(counts: Counts, label: int) -> int:
+def _votes_for(counts: Counts, label: int) -> int:
     return counts.classes[label] if label < len(counts.classes) else 0
 
 
-def _failures(compared: Sequence[Compared]) -> Iterator[str]:
+def _failures(compared: Sequence[Comparison]) -> Iterator[str]:
     for each in compared:
         if each.failed:
             yield f"image {each.claimed.number}: {each.failed} blocks could not be voted again: {each.error}"
 
 
-def _differences(compared: Sequence[Compared]) -> Iterator[str]:
+def _differences(compared: Sequence[Comparison]) -> Iterator[str]:
     for each in compared:
         if each.differ:
             yield (
@@ -255,29 +247,35 @@ def _refutations(found: Replay) -> Iterator[str]:
             )
 
 
-def _urn(run: RunReader, each: Compared) -> list[Block]:
+def _urn(run: RunReader, each: Comparison) -> list[ReplayBlock]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
     return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
 
 
-def _block(run: RunReader, each: Compared, stored: StoredBlock) -> Block:
+def _block(run: RunReader, each: Comparison, stored: StoredBlock) -> ReplayBlock:
     block, replayed = stored.block, each.hits.get(stored.block.first)
-    hits = _at(stored.counts, each.claimed.label)
+    hits = _votes_for(stored.counts, each.claimed.label)
     if each.drawn is None or stored.hits is None:
-        return Block(block.count, hits, replayed)
+        return ReplayBlock(block.count, hits, replayed)
     drawn = each.drawn.inside(block)
     rows = drawn.among(hits_of(stored.hits, block.count), block.first)
     lost = drawn.lost(rows, _stored_alone(run, each.claimed.place, block, len(rows)))
-    return Block(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
+    return ReplayBlock(block.count, hits, replayed, len(drawn.rows), lost, each.lost.get(block.first, 0))
 
 
-def _concluded(
-    run: RunReader, compared: Sequence[Compared], urn: Sequence[Sequence[Block]], drawn: int, beta: Fraction, same: bool
+def _conclude(
+    run: RunReader,
+    compared: Sequence[Comparison],
+    urn: Sequence[Sequence[ReplayBlock]],
+    drawn: int,
+    beta: Fraction,
+    same: bool,
 ) -> Replay:
-    promised = terms(run.stated.promise.values)
+    promised = read_terms(run.stated.promise.values)
     escaped, excess = escaped_and_excess(urn, beta)
-    struck = _by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
-    together = _by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
+    rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
+    struck = _prove_by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
+    together = _prove_by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
     statements = tuple(
         _statement(each, blocks, found, promised, beta / len(compared))
         for each, blocks, found in zip(compared, urn, struck, strict=True)
@@ -290,16 +288,14 @@ def _concluded(
         excess=excess,
         differ=sum(each.differ + each.rows_differ for each in compared),
         failed=sum(each.failed for each in compared),
-        rows=None
-        if promised.again is None
-        else sum(len(task.again.rows) for task in _rows_alone(compared) if task.again),
+        rows=None if promised.again is None else rows,
         same_machine=same,
         statements=statements,
         set_radii=tuple(found.radius for found in together),
     )
 
 
-def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Confirmed]]) -> list[Confirmed]:
+def _prove_by_selection(compared: Sequence[Comparison], prove: Callable[[bool], list[Confirmed]]) -> list[Confirmed]:
     """At full α where the replayed selection confirms the label; elsewhere the label is paid for (Theorem 4)."""
     if all(each.selected for each in compared):
         return prove(True)
@@ -308,20 +304,20 @@ def _by_selection(compared: Sequence[Compared], prove: Callable[[bool], list[Con
 
 
 def _statement(
-    each: Compared, blocks: Sequence[Block], struck: Confirmed, promised: Terms, level: Fraction
+    each: Comparison, blocks: Sequence[ReplayBlock], struck: Confirmed, promised: AuditTerms, level: Fraction
 ) -> Statement:
     votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
     honest = None
     if each.false_hits is not None and promised.again is None:
         honest = with_mismatches(stored, each.false_hits, each.votes.total, promised)
     drawn = [block for block in blocks if block.replayed is not None]
-    lost = Lost(sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn))
-    alone = from_replayed(each.claimed.label, votes, promised, each.selected, lost)
+    rows, lost = sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn)
+    alone = from_replayed(each.claimed.label, votes, promised, each.selected, rows, lost)
     differ, refuted = each.differ + each.rows_differ, _refuted(each, level)
     return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
 
 
-def _refuted(each: Compared, level: Fraction) -> bool:
+def _refuted(each: Comparison, level: Fraction) -> bool:
     """Whether the claimed p_lower is above the upper bound, at this level, that the replayed votes allow.
 
     If independence is measured, p is that of rows alone: different rows, of which those that were no hits in their
@@ -329,7 +325,7 @@ def _refuted(each: Compared, level: Fraction) -> bool:
 
     Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most `level`.
     """
-    hits, copies = _at(each.votes, each.claimed.label), each.votes.total
+    hits, copies = _votes_for(each.votes, each.claimed.label), each.votes.total
     if each.drawn is not None:
         hits, copies = each.rows_tried - each.rows_missed, each.rows_tried
     return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, level)

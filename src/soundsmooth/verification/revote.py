@@ -1,54 +1,36 @@
 """Vote again: the promised model, on the promised noise, in the promised batches, block by block; and rows alone."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from ..certification.promise import Inputs
+from ..models import Identity
+from ..runs.stored import RunTerms
 from ..runs.tasks import Image, Outcome, Task
 from ..runs.voter import Voter
-from ..smoothing.blocks import Bits
-from ..smoothing.classifier import Replica
+from ..smoothing.classifier import Smoothing
 from ..smoothing.job import VotingJob
-from ..smoothing.voting import CopyVotes, noise_blocks
+from ..smoothing.voting import noise_blocks
 
 
-class Revoted(NamedTuple):
-    """What came of it: the votes, or the error of the last attempt."""
-
-    task: Task
-    votes: CopyVotes | Bits | None
-    error: str | None
-
-
-#: What votes again. Tests may give something cheap.
-Revote = Callable[[Iterable[Task]], Iterator[Revoted]]
-
-
-class Revoter:
-    """Votes with a run's own code. A block that raises an error is tried again, on the same noise.
+def promised_voter(terms: RunTerms, smoothing: Smoothing, identity: Identity, inputs: Inputs) -> Voter:
+    """A run's own code on this machine, under the key that the stored promise gives.
 
     If rows are to be voted alone, the process for them is made now, before the first vote.
     """
-
-    def __init__(self, job: VotingJob, replica: Replica, inputs: Inputs, block: int) -> None:
-        kept = sum(1 for _ in noise_blocks(block, job.batch, inputs.levels[0].size))
-        self._inputs, self._fresh = inputs, job.settings.noise == "fresh"
-        self._voter = Voter(job, replica, kept)
-
-    def __enter__(self) -> "Revoter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._voter.close()
-
-    def __call__(self, tasks: Iterable[Task]) -> Iterator[Revoted]:
-        """An outcome for each task, in an order in which shared noise is made only once."""
-        ordered = sorted(tasks, key=lambda task: task if self._fresh else (task.block, task.place))
-        for task in ordered:
-            image = Image(self._inputs.indices[task.place], self._inputs.levels[task.place])
-            yield from map(_revoted, self._voter.give(task, image))
-        yield from map(_revoted, self._voter.rest())
+    settings, size = terms.settings, inputs.levels[0].size
+    smoothing.check(inputs.shape, size, max(settings.n, settings.n0))
+    batch = smoothing.batch_for(inputs.shape, settings.n)
+    job = VotingJob(identity, settings, inputs.shape, batch, terms.secret.key(terms.promise))
+    kept = sum(1 for _ in noise_blocks(terms.block, batch, size))
+    return Voter(job, smoothing.replicas[0], kept)
 
 
-def _revoted(outcome: Outcome) -> Revoted:
-    return Revoted(outcome.task, outcome.votes, None if outcome.votes is not None else outcome.errors[-1])
+def revote(voter: Voter, inputs: Inputs, tasks: Iterable[Task]) -> Iterator[Outcome]:
+    """An outcome for each task, in an order in which shared noise is made only once.
+
+    A block that raises an error is tried again, on the same noise.
+    """
+    for task in sorted(tasks, key=attrgetter("block", "place")):
+        yield from voter.give(task, Image(inputs.indices[task.place], inputs.levels[task.place]))
+    yield from voter.rest()

@@ -2,12 +2,23 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..audit import Confirmed, detection
 from ..certification.report import count_above
 from ..core.decimals import truncated
-from .images import Claimed
+
+
+class Claimed(NamedTuple):
+    """A certificate with a label: something that a replay can confirm or refuse."""
+
+    place: int
+    number: int
+    """Of the image, in its data set."""
+    label: int
+    truth: int | None
+    radius: float
+    p_lower: float
 
 
 @dataclass(frozen=True)
@@ -38,9 +49,9 @@ class Statement:
             "blocks that failed": self.failed,
             "selection confirmed": self.selected,
             "refuted": self.refuted,
-            "(i) replayed blocks alone": _shown(self.alone),
-            "(ii) struck out": _shown(self.struck),
-            "(iii) honest issuer only": None if self.honest is None else _shown(self.honest),
+            "(i) replayed blocks alone": _confirmed_dict(self.alone),
+            "(ii) struck out": _confirmed_dict(self.struck),
+            "(iii) honest issuer only": None if self.honest is None else _confirmed_dict(self.honest),
         }
 
 
@@ -111,5 +122,5 @@ def counts_rule(whole: bool) -> str:
     return "(i) for one certificate, at alpha; for the set: all but b of N, at beta and alpha each"
 
 
-def _shown(found: Confirmed) -> dict[str, str]:
+def _confirmed_dict(found: Confirmed) -> dict[str, str]:
     return {"p_lower": truncated(found.p_lower), "radius": truncated(found.radius), "error": str(found.error)}

@@ -15,7 +15,7 @@ REMARKS = ("environments", "findings")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
+def open_snapshot(path: Path) -> Iterator[Database]:
     """The file, sound as a database and with exactly our tables; a ValueError or StoreError in one line otherwise.
 
     Guarantee: everything that is read is what was there at the beginning, whatever is written to the file meanwhile;

@@ -1,0 +1,85 @@
+"""What certify, commit and predict work with: the classifier, the images, the settings, and where votes are cast."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import embedded
+from ..certification.promise import Inputs
+from ..certification.settings import Settings, settings
+from ..core.grid import Grid
+from ..core.limits import seconds
+from ..exact import positive
+from ..runs.data import read_npz
+from ..runs.engines import ENGINES, remote_pool
+from ..runs.pools import WorkerPool
+from ..runs.stored import RunTerms
+from ..smoother import Smoother
+from ..smoothing.recipe import SmootherRecipe
+from .options import DEMO_COPIES, DEMO_IMAGES, SIGMA, Choices, To, dashed
+
+
+def is_demo(choices: Choices) -> bool:
+    """Neither a model nor data were named: everything embedded."""
+    return choices.get("model") is None and choices.get("data") is None
+
+
+def smoother(choices: Choices) -> Smoother:
+    return Smoother(**_keywords(choices))
+
+
+def _keywords(choices: Choices) -> dict[str, Any]:
+    """What `Smoother` is made of."""
+    found = {"sigma": SIGMA, "model": choices.get("model"), **choices.going_to(To.SMOOTHER)}
+    if found["model"] is None:
+        found["model"] = embedded.model_for(positive(found["sigma"], "sigma"))
+    if choices.get("require_proof"):
+        found["independence"] = "proved"
+    if not choices.get("untrusted"):
+        found.pop("timeout", None)  # then it is for the workers of the run
+    return found
+
+
+def inputs(choices: Choices, grid: Grid) -> Inputs:
+    """The images that were named, or some of the embedded ones."""
+    if choices.get("model") is not None and choices.get("data") is None:
+        raise ValueError("name the data as well: soundsmooth certify MODEL DATA.npz")
+    demo = {"limit": DEMO_IMAGES} if is_demo(choices) else {}
+    return read_npz(choices.path("data") or embedded.IMAGES, grid, **{**demo, **choices.going_to(To.DATA)})
+
+
+def chosen_settings(choices: Choices) -> Settings:
+    """Copies, α, bound and noise."""
+    asked = choices.going_to(To.SETTINGS)
+    if is_demo(choices):
+        asked.setdefault("n", DEMO_COPIES)
+    return settings(**asked)
+
+
+def engine_name(choices: Choices) -> str:
+    """local (threads), processes or ray. Only another process can be ended when a model hangs."""
+    name: str = choices.get("engine", "ray" if choices.get("address") else "local")
+    if name not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, not {name!r}")
+    for option, value in choices.going_to(To.RAY).items():
+        if name != "ray" and value:
+            raise ValueError(f"{dashed(option)} goes with --engine ray")
+    timeout = choices.get("timeout")
+    if timeout is not None:
+        seconds(timeout)  # what cannot be is rejected before anything is made
+    hangs = timeout is not None and not choices.get("untrusted")  # an untrusted model has a process of its own
+    return "processes" if name == "local" and hangs else name
+
+
+@contextmanager
+def pool_and_images(choices: Choices, begun: RunTerms | None) -> Iterator[tuple[WorkerPool, Inputs]]:
+    """Who votes, and on what. Elsewhere the first worker loads the model, and not this process."""
+    name = engine_name(choices)
+    if name == "local":
+        smooth = smoother(choices)
+        yield smooth.pool("local", begun), inputs(choices, smooth.smoothing.law.grid)
+        return
+    how = SmootherRecipe.of(**_keywords(choices)).with_batch(begun and begun.batch)
+    images = inputs(choices, how.grid)
+    with remote_pool(name, how, **choices.going_to(To.POOL)) as pool:
+        yield pool, images
