@@ -168,7 +168,7 @@ def certified(model: object, images: int = 1, noise: str = "fresh", tell: int | 
     """The last image's certificate. The model may be told, before it votes, the rows drawn for an image."""
     plan = planned(model, images, noise, secrets.token_hex(32))
     if tell is not None:
-        drawn = measured.drawn_rows(plan.secret, plan.promise, tell)
+        drawn = measured.sample_rows(plan.secret, plan.promise, tell)
         assert drawn is not None
         Informed.known = frozenset(drawn.rows)
     with finish_run(plan, open_store(None, plan)) as run:

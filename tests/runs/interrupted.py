@@ -18,7 +18,7 @@ import soundsmooth as ss
 from crowds import brightness_of_three
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
-from soundsmooth.independence.measure import Again, RowsAlone, drawn_rows, rows_by_block
+from soundsmooth.independence.measure import RowRecheck, RowsToRecheck, rows_by_block, sample_rows
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
@@ -213,14 +213,14 @@ def together(path: Path, noise: str, processes: int) -> int:
 
 def _log_rows(log: Path) -> None:
     """From now on every row of a run that is voted alone leaves a byte behind."""
-    hits = RowsAlone.hits
+    hits = RowRecheck.hits
 
-    def logged(alone: RowsAlone, number: int, x: np.ndarray, again: Again) -> np.ndarray:
+    def logged(alone: RowRecheck, number: int, x: np.ndarray, again: RowsToRecheck) -> np.ndarray:
         with log.open("ab", buffering=0) as file:
             file.write(b"." * len(again.rows))
         return hits(alone, number, x, again)
 
-    RowsAlone.hits = logged
+    RowRecheck.hits = logged
 
 
 def measured_run() -> RunPlan:
@@ -272,7 +272,7 @@ def doubtful_rows(path: Path) -> int:
     with Store.read(path) as store:
         terms, found = store.terms, 0
         for place, (number,) in enumerate(store.db.rows("SELECT number FROM images ORDER BY place")):
-            drawn = drawn_rows(terms.secret, terms.promise, number)
+            drawn = sample_rows(terms.secret, terms.promise, number)
             blocks = [(each.block, each.hits) for each in store.blocks(place)]
             found += sum(len(rows) for rows in rows_by_block(drawn, blocks).values())
         return found

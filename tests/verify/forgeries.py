@@ -25,7 +25,7 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise, Secret
 from soundsmooth.certification.settings import promised_settings
 from soundsmooth.certification.votes import counts_of, votes_text
-from soundsmooth.independence.measure import drawn_rows, rows_by_block
+from soundsmooth.independence.measure import rows_by_block, sample_rows
 from soundsmooth.noise import Purpose, promised_law
 from soundsmooth.runs.schema import SCHEMA
 from soundsmooth.smoothing.blocks import VoteBlock, hits_of, packed_bits
@@ -474,7 +474,7 @@ def _realone(
     db: sqlite3.Connection, promise: Promise, secret: Secret, place: int, number: int, environment: int
 ) -> int | None:
     """Rows alone as promise, key and bitmaps name them: what is stored is kept where it fits, the others are kept."""
-    drawn = drawn_rows(secret, promise, number)
+    drawn = sample_rows(secret, promise, number)
     if drawn is None:
         return None
     blocks = [

@@ -35,7 +35,7 @@ def check_measurable(settings: Settings) -> None:
         raise ValueError(f"measured independence goes with fresh or shared noise, not with batchwise; {_WAY_OUT}")
 
 
-class Again(NamedTuple):
+class RowsToRecheck(NamedTuple):
     """Rows that were hits in their batch and are voted again, each alone."""
 
     label: int
@@ -44,15 +44,15 @@ class Again(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledRows:
     """The rows of one input that are to be voted again: in order, and as often as they were drawn."""
 
     rows: tuple[int, ...]
 
-    def inside(self, block: VoteBlock) -> "Drawn":
+    def inside(self, block: VoteBlock) -> "SampledRows":
         """Those of one block."""
         first, end = block.copies.start, block.copies.stop
-        return Drawn(self.rows[bisect_left(self.rows, first) : bisect_left(self.rows, end)])
+        return SampledRows(self.rows[bisect_left(self.rows, first) : bisect_left(self.rows, end)])
 
     def among(self, hits: Bits, first: int = 0) -> tuple[int, ...]:
         """Those that were hits, each once; `hits` begins with the copy of number `first`.
@@ -70,7 +70,7 @@ class Drawn:
         return sum(row in gone for row in self.rows)
 
 
-def drawn_rows(secret: Secret, promise: Promise, index: int) -> Drawn | None:
+def sample_rows(secret: Secret, promise: Promise, index: int) -> SampledRows | None:
     """The rows that promise, seed and nonce fix for the input of that number; None if none were promised.
 
     Guarantee: a function of these alone. So they are the same in every run under the promise, however it is kept,
@@ -79,10 +79,12 @@ def drawn_rows(secret: Secret, promise: Promise, index: int) -> Drawn | None:
     count = promise.independence.rows
     if count is None:
         return None
-    return Drawn(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))
+    return SampledRows(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))
 
 
-def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]) -> dict[VoteBlock, tuple[int, ...]]:
+def rows_by_block(
+    drawn: SampledRows, stored: Iterable[tuple[VoteBlock, bytes | None]]
+) -> dict[VoteBlock, tuple[int, ...]]:
     """The drawn rows that were hits, by their block and its bitmap of hits; blocks without any are left out."""
     found = {
         block: drawn.inside(block).among(hits_of(hits, block.count), block.first)
@@ -92,13 +94,15 @@ def rows_by_block(drawn: Drawn, stored: Iterable[tuple[VoteBlock, bytes | None]]
     return {block: rows for block, rows in found.items() if rows}
 
 
-def measurement(drawn: Drawn, rows: Mapping[VoteBlock, Sequence[int]], kept: Mapping[VoteBlock, Bits]) -> Measurement:
+def measurement(
+    drawn: SampledRows, rows: Mapping[VoteBlock, Sequence[int]], kept: Mapping[VoteBlock, Bits]
+) -> Measurement:
     """How many of the drawn rows were hits only in their batch; `kept` says which of a block's rows are hits alone."""
     lost = (drawn.inside(block).lost(each, kept[block]) for block, each in rows.items())
     return Measurement(len(drawn.rows), sum(lost))
 
 
-class RowsAlone:
+class RowRecheck:
     """Votes on noisy copies of a run's inputs, each alone in a process of its own.
 
     Guarantee: that of `RowVoter`; each copy has the noise that the run's key gives it, wherever it was made before.
@@ -121,7 +125,7 @@ class RowsAlone:
             self.close()
             raise
 
-    def __enter__(self) -> "RowsAlone":
+    def __enter__(self) -> "RowRecheck":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +134,7 @@ class RowsAlone:
     def close(self) -> None:
         self._alone.close()
 
-    def hits(self, number: int, x: Levels, again: Again) -> Bits:
+    def hits(self, number: int, x: Levels, again: RowsToRecheck) -> Bits:
         """Which of the rows of the input of that number vote for the label when each is alone."""
         source = self._source(number)
         copies = (source.noisy(Purpose.ESTIMATION, x, row, 1, sure=True) for row in again.rows)

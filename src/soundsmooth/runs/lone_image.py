@@ -7,7 +7,7 @@ from contextlib import closing
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
 from ..certification.votes import added
-from ..independence.measure import Again, drawn_rows, measurement, rows_by_block
+from ..independence.measure import RowsToRecheck, measurement, rows_by_block, sample_rows
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
@@ -46,11 +46,11 @@ def _vote(plan: RunPlan, voter: Voter) -> tuple[dict[Purpose, Counts], Hits]:
 
 def _measure(plan: RunPlan, voter: Voter, label: int, hits: Hits) -> Measurement | None:
     """Rows that were hits vote again, alone; None unless that was promised."""
-    drawn = drawn_rows(plan.secret, plan.promise, plan.inputs.indices[0])
+    drawn = sample_rows(plan.secret, plan.promise, plan.inputs.indices[0])
     if drawn is None:
         return None
     rows = rows_by_block(drawn, hits.items())
-    again = [Task(0, block, Again(label, each)) for block, each in rows.items()]
+    again = [Task(0, block, RowsToRecheck(label, each)) for block, each in rows.items()]
     return measurement(drawn, rows, {outcome.task.block: outcome.bits for outcome in _outcomes(plan, voter, again)})
 
 

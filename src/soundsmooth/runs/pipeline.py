@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Measurement, certify
-from ..independence.measure import Again, Drawn, drawn_rows, measurement, rows_by_block
+from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, noise_blocks
@@ -88,7 +88,7 @@ class _RunWriter:
     """What came while it was not yet known whether the model is the same."""
     _failed: int = 0
     _guesses: dict[int, int] = field(default_factory=dict)
-    _rows: dict[int, dict[VoteBlock, Again]] = field(default_factory=dict)
+    _rows: dict[int, dict[VoteBlock, RowsToRecheck]] = field(default_factory=dict)
     """Of images whose blocks are all stored: the rows of each block that are to be voted alone."""
     _classes: int | None = None
     _anything: bool = False
@@ -141,28 +141,32 @@ class _RunWriter:
         return (list(same) for _, same in groupby(tasks, key=lambda task: task.block))
 
     def _tasks(self, place: int) -> list[Task]:
-        tasks = [Task(place, block) for block in self.store.missing(place)] or self._alone(place)
+        tasks = [Task(place, block) for block in self.store.missing(place)] or self._recheck_tasks(place)
         if not tasks:  # two processes held it, and the one that stored the last block did not live to see it
             with self.store.transaction():
                 self._certify(place)
         return tasks
 
-    def _alone(self, place: int) -> list[Task]:
+    def _recheck_tasks(self, place: int) -> list[Task]:
         """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
         there = self.store.alone(place)
-        return [Task(place, block, again) for block, again in self._again(place).items() if block.first not in there]
+        return [
+            Task(place, block, again)
+            for block, again in self._rows_to_recheck(place).items()
+            if block.first not in there
+        ]
 
-    def _again(self, place: int) -> dict[VoteBlock, Again]:
+    def _rows_to_recheck(self, place: int) -> dict[VoteBlock, RowsToRecheck]:
         """The rows of each block that were drawn and were hits."""
         if place not in self._rows:
-            drawn = self._drawn(place)
+            drawn = self._sampled(place)
             stored = ((each.block, each.hits) for each in self.store.blocks(place))
             found = {} if drawn is None else rows_by_block(drawn, stored)
-            self._rows[place] = {block: Again(self._guess(place), rows) for block, rows in found.items()}
+            self._rows[place] = {block: RowsToRecheck(self._guess(place), rows) for block, rows in found.items()}
         return self._rows[place]
 
-    def _drawn(self, place: int) -> Drawn | None:
-        return drawn_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place])
+    def _sampled(self, place: int) -> SampledRows | None:
+        return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place])
 
     # What came of it
 
@@ -202,7 +206,7 @@ class _RunWriter:
             self.store.add_alone(place, block, kept, outcome.seconds, self.plan.environment)
         if not self.store.complete(place):
             return None
-        left = self._alone(place)
+        left = self._recheck_tasks(place)
         if not left:
             return self._certify(place)
         if again is None and left not in self._groups:
@@ -240,10 +244,13 @@ class _RunWriter:
         return certificate if issued else None
 
     def _measurement(self, place: int) -> Measurement | None:
-        drawn = self._drawn(place)
+        drawn = self._sampled(place)
         if drawn is None:
             return None
-        stored, rows = self.store.alone(place), {block: again.rows for block, again in self._again(place).items()}
+        stored, rows = (
+            self.store.alone(place),
+            {block: again.rows for block, again in self._rows_to_recheck(place).items()},
+        )
         return measurement(drawn, rows, {block: hits_of(stored[block.first], len(rows[block])) for block in rows})
 
     def _fail(self, place: int) -> Failure:

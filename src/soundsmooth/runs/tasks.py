@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ..core.grid import Levels
-from ..independence.measure import Again
+from ..independence.measure import RowsToRecheck
 from ..smoothing.blocks import Bits, VoteBlock
 from ..smoothing.voting import CopyVotes
 
@@ -20,7 +20,7 @@ class Task(NamedTuple):
 
     place: int
     block: VoteBlock
-    again: Again | None = None
+    again: RowsToRecheck | None = None
 
 
 class Outcome(NamedTuple):

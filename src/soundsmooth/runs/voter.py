@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..certification.certify import ModelChangedError
 from ..core.errors import describe_error
-from ..independence.measure import RowsAlone
+from ..independence.measure import RowRecheck
 from ..noise import Purpose
 from ..smoothing.blocks import Bits, VoteBlock
 from ..smoothing.classifier import Replica
@@ -53,7 +53,7 @@ class Voter:
         self.ahead = look_ahead(replica)
         self._waiting: deque[_PendingTask] = deque()
         self._finished = time.perf_counter()
-        self._alone: RowsAlone | None = None
+        self._alone: RowRecheck | None = None
         if job.identity.independence.measured:
             self._rows_alone()
 
@@ -130,7 +130,7 @@ class Voter:
             self.close()  # whatever is wrong with that process, the next attempt gets a new one
             raise
 
-    def _rows_alone(self) -> RowsAlone:
+    def _rows_alone(self) -> RowRecheck:
         if self._alone is None:
-            self._alone = RowsAlone(self._job, self._replica)
+            self._alone = RowRecheck(self._job, self._replica)
         return self._alone

@@ -10,7 +10,7 @@ from ..audit import check_record
 from ..certification.certificate import Certificate
 from ..certification.fields import is_time
 from ..certification.votes import added
-from ..independence.measure import Drawn, drawn_rows, rows_by_block
+from ..independence.measure import SampledRows, rows_by_block, sample_rows
 from ..noise import SHARED_STREAM, Purpose
 from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
@@ -169,7 +169,7 @@ class Inspection:
         """
         if not all(self.run.fits("alone", row) and row[2] in self.environments and is_time(row[3]) for row in rows):
             raise ValueError("what is stored of its rows that were voted alone is malformed")
-        drawn = drawn_rows(self.run.stated.secret, self.run.stated.promise, number) if rows or finished else None
+        drawn = sample_rows(self.run.stated.secret, self.run.stated.promise, number) if rows or finished else None
         if drawn is None:
             if rows:
                 raise ValueError("rows were voted alone, which was not promised")
@@ -213,7 +213,7 @@ def _blocks_for(stored: Sequence[StoredBlock], purpose: Purpose) -> list[StoredB
     return [each for each in stored if each.block.purpose == purpose]
 
 
-def _count_lost(drawn: Drawn, stored: Sequence[StoredBlock], kept: Mapping[int, bytes], finished: bool) -> int:
+def _count_lost(drawn: SampledRows, stored: Sequence[StoredBlock], kept: Mapping[int, bytes], finished: bool) -> int:
     """How many of the drawn rows are lost, where `kept` has the rows alone by the first copy of their block."""
     hits = rows_by_block(drawn, ((each.block, each.hits) for each in stored))
     wanted = {block.first for block in hits}

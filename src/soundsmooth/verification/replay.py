@@ -24,7 +24,7 @@ from ..certification.certify import Counts
 from ..certification.promise import Inputs
 from ..certification.votes import added
 from ..core.decimals import truncated
-from ..independence.measure import Again, Drawn, drawn_rows
+from ..independence.measure import RowsToRecheck, SampledRows, sample_rows
 from ..noise import Purpose
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
@@ -59,7 +59,7 @@ class Comparison:
     lost_copies: int = 0
     """Copies of estimation that could not be voted again."""
     error: str | None = None
-    drawn: Drawn | None = None
+    drawn: SampledRows | None = None
     """Its rows that are to be voted alone, if independence was promised to be measured."""
     waiting: dict[VoteBlock, tuple[tuple[int, ...], Bits, Bits]] = field(default_factory=dict)
     """The drawn rows of the replayed blocks that have to be voted alone, and which of them were hits in their batch: in
@@ -108,7 +108,7 @@ def replay(
     estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = run.stated.secret, run.stated.promise
-    compared = {each.place: Comparison(each, drawn=drawn_rows(secret, promise, each.number)) for each in claimed}
+    compared = {each.place: Comparison(each, drawn=sample_rows(secret, promise, each.number)) for each in claimed}
     for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers)):
         place, block, _ = outcome.task
         (stored,) = run.blocks(place, block.purpose, block.first)
@@ -139,7 +139,7 @@ def _tasks(
 def _rows_alone(compared: Sequence[Comparison]) -> list[Task]:
     """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
     return [
-        Task(each.claimed.place, block, Again(each.claimed.label, rows))
+        Task(each.claimed.place, block, RowsToRecheck(each.claimed.label, rows))
         for each in compared
         for block, (rows, _, _) in each.waiting.items()
     ]
