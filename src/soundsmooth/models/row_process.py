@@ -26,7 +26,7 @@ from ..core.errors import describe_error
 from ..core.grid import Floats
 from ..core.independence import ASSUMED
 from .protocol import Model
-from .random_generators import Generators
+from .random_generators import find_generators, seed_generators
 from .sandbox.confine import give_up, seal
 
 #: What it is asked for: a child for the next row, the end of a child.
@@ -83,10 +83,11 @@ def _unmade(error: BaseException) -> str:
     return f"the model cannot be made in a fresh process: {describe_error(error)}"
 
 
-def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, Generators]:
-    """The model as it is before every row: made from the recipe, asked once, and with nothing that goes on by itself.
+def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, list[Any]]:
+    """The model as it is before every row, and the generators of this process.
 
-    Its one vote is on black: what it imports or allocates when it is first asked is there before the forks.
+    It is made from the recipe, asked once, and nothing of it goes on by itself. Its one vote is on black: what it
+    imports or allocates when it is first asked is there before the forks.
     """
     _ignore_forks()
     sys.path.insert(0, folder)
@@ -101,7 +102,7 @@ def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[st
         ) from error
     _one_thread()  # of what it has imported only now
     _settle()
-    generators = Generators.found()
+    generators = find_generators()
     gc.collect()
     gc.freeze()  # children share what is there
     return model, generators
@@ -182,7 +183,7 @@ def _child_processes() -> str:
     return ""
 
 
-def _forked(model: Model, generators: Generators, channel: int) -> int:
+def _forked(model: Model, generators: list[Any], channel: int) -> int:
     """A child that votes on the row that comes on its channel; its number."""
     child = os.fork()
     if child:
@@ -196,7 +197,7 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         mine = Connection(channel)
         mine.send_bytes(READY)
         row = mine.recv()
-        generators.seed(row)
+        seed_generators(generators, row)
         mine.send_bytes(LABEL.pack(_vote(model, row)))
     finally:
         os._exit(0)
