@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from .bytecode import byte_code, imports_in, libraries_in, names_in
 from .first_digest import full_name
+from .function_code import byte_code, imports_in, libraries_in, names_in, source_of
 from .object_state import SLOTS, attributes_of, basis_of, defaults_of, state_of
 from .ownership import (
     COMPILED,
@@ -40,7 +40,6 @@ from .ownership import (
     unbound,
     word_set,
 )
-from .source_lines import source_of
 
 #: Operators that torch brings with it; others are compiled by somebody else.
 OPERATORS = frozenset({"aten", "higher_order", "mkl", "mkldnn", "onednn", "prim", "prims", "quantized"})
