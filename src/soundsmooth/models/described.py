@@ -317,9 +317,7 @@ class Described:
         return words
 
     def _global(self, name: str, globals_: dict[str, Any], names: frozenset[str], of: str) -> Any:
-        value = globals_[name]
-        where = f"{name}, which {of} reads,"
-        return self._package(value, names, where) if isinstance(value, ModuleType) else self.value(value, where)
+        return self._read(globals_[name], names, f"{name}, which {of} reads,")
 
     def _builtin(self, name: str, of: str) -> Any:
         """Nothing for an attribute's name, and for what Python brings; what others put there is described."""
@@ -371,7 +369,7 @@ class Described:
             return self.open(f"{where} is of {owner}, a package that does not define the model")
         return None
 
-    def _read(self, value: Any, names: frozenset[str], where: str, seen: tuple[str, ...]) -> Any:
+    def _read(self, value: Any, names: frozenset[str], where: str, seen: tuple[str, ...] = ()) -> Any:
         return self._package(value, names, where, seen) if isinstance(value, ModuleType) else self.value(value, where)
 
 
