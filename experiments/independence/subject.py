@@ -63,7 +63,8 @@ def prove(model: bytes, batch: int, optimize: bool = False) -> Verdict:
 
 def refused_as_file(model: bytes) -> str | None:
     """Why a file is refused before the runtime sees it."""
-    return malformed(onnx.load_model_from_string(model)) or onnx_graph.hopeless(model)
+    proto = onnx.load_model_from_string(model)
+    return malformed(proto) or onnx_graph.hopeless(proto)
 
 
 def row(model: bytes) -> tuple[int, ...]:
@@ -126,7 +127,7 @@ def admitted(guard: str, model: bytes, shown: Shown, rows: tuple[int, ...], batc
     if guard == planting.MALFORMED:
         return malformed(onnx.load_model_from_string(model)) is None
     if guard == planting.HOPELESS:
-        return onnx_graph.hopeless(model) is None
+        return onnx_graph.hopeless(onnx.load_model_from_string(model)) is None
     return argued(model, shown, rows, batch, internal).proved
 
 

@@ -14,8 +14,9 @@ from rows import violation
 from soundsmooth import embedded
 from soundsmooth.independence.proof import Report
 from soundsmooth.models import model_of
+from soundsmooth.models.onnx_facts import read_facts
 from soundsmooth.models.onnx_file import OnnxModel
-from soundsmooth.models.proved_session import Frozen, freeze, proved_session, runtime_here
+from soundsmooth.models.proved_session import Frozen, Runtime, freeze, proved_session
 
 
 def exported(name: str, path: Path) -> Path:
@@ -83,9 +84,8 @@ def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx
 
 def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, Report]:
     """What votes, after the optimizer, and what is proved of it."""
-    proto = onnx.load_model_from_string(graph).graph
-    here = runtime_here(graph, "cpu", "", 1, proto.input[0].name, proto.output[0].name)
-    return proved_session(graph, here, freeze(graph, here), shape, 5)
+    here = Runtime(graph, read_facts(graph), threads=1)
+    return proved_session(here, freeze(here), shape, 5)
 
 
 def saved(model: onnx.ModelProto, folder: Path) -> Path:
