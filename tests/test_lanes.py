@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from soundsmooth.core.cuda_streams import OneLane, TwoLanes, _Made, lanes_of
+from soundsmooth.core.cuda_streams import OneLane, TwoLanes, lanes_of
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
@@ -134,7 +134,7 @@ def test_no_votes_are_queued_between_a_wait_for_them_and_the_noise_that_may_take
     def vote() -> None:
         with two_lanes(gpu) as both:
             began.set()
-            both.use(_Made(None, set()), lambda _: order.append("votes"))
+            both.use((None, set()), lambda _: order.append("votes"))
 
     def noise() -> None:
         other.start()

@@ -5,11 +5,10 @@ of making it wait. On a processor there is one lane, and nothing is made before 
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import cache
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .machine import InputPlacement
 
@@ -17,13 +16,6 @@ T = TypeVar("T")
 
 #: Of torch's priorities, of which 0 is the lowest.
 HIGH = -1
-
-
-class _Made(NamedTuple):
-    """What was made in the back lane, and the event after which it is there."""
-
-    noise: Any
-    there: Any
 
 
 class OneLane:
@@ -77,20 +69,21 @@ class TwoLanes:
         self._outside.wait_stream(self._front)
         self._outside.wait_stream(self._back)
 
-    def make(self, request: Callable[[], Any]) -> _Made:
-        """Begin in the back lane what `use` will need."""
+    def make(self, request: Callable[[], Any]) -> tuple[Any, Any]:
+        """Begin in the back lane what `use` will need: the noise, and the event after which it is there."""
         with self._turn:
             self._back.wait_stream(self._front)
             with self._torch.cuda.stream(self._back):
                 noise = request()
-            return _Made(noise, self._back.record_event())
+            return noise, self._back.record_event()
 
-    def use(self, made: _Made, work: Callable[[Any], T]) -> T:
+    def use(self, made: tuple[Any, Any], work: Callable[[Any], T]) -> T:
         """Work in front, with what was made."""
+        noise, there = made
         with self._turn:
-            self._front.wait_event(made.there)
+            self._front.wait_event(there)
             with self._torch.cuda.stream(self._front):
-                return work(made.noise)
+                return work(noise)
 
     def hand_out(self, *tensors: Any) -> None:
         """Memory of a lane that is read outside."""
@@ -108,18 +101,13 @@ def lanes_of(placement: InputPlacement | None) -> Lanes:
     return TwoLanes(placement.device) if placement is not None and placement.device.startswith("cuda") else OneLane()
 
 
-class _Shared(NamedTuple):
-    """The lanes of a GPU, and whose turn it is to queue something."""
-
-    front: Any
-    back: Any
-    turn: AbstractContextManager[object]
-
-
 @cache
-def _shared(device: str) -> _Shared:
-    """Always the same: torch keeps memory apart for each stream."""
+def _shared(device: str) -> tuple[Any, Any, Any]:
+    """The lanes in front and back of a GPU, and the lock of the thread whose turn it is to queue something.
+
+    They are always the same: torch keeps memory apart for each stream.
+    """
     import torch
 
     front, back = torch.cuda.Stream(device, priority=HIGH), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    return _Shared(front, back, RLock())
+    return front, back, RLock()
