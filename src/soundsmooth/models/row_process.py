@@ -27,7 +27,7 @@ from ..core.grid import Floats
 from ..core.independence import ASSUMED
 from .protocol import Model
 from .random_generators import find_generators, seed_generators
-from .sandbox.confine import give_up, seal
+from .sandbox.confine import give_up, seal, silence
 
 #: What it is asked for: a child for the next row, the end of a child.
 FORK, END = "fork", "end"
@@ -50,7 +50,8 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     try:
         model, generators = _made(recipe, shape, folder, script)
     except BaseException as error:
-        pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else _unmade(error)).encode())
+        unmade = f"the model cannot be made in a fresh process: {describe_error(error)}"
+        pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else unmade).encode())
         return
     pipe.send_bytes(b"")
     children, rights = dict[int, int](), _rights()
@@ -77,10 +78,6 @@ def _rights() -> tuple[object, ...]:
 
 class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
     """Why rows cannot be voted alone by a model that can be made."""
-
-
-def _unmade(error: BaseException) -> str:
-    return f"the model cannot be made in a fresh process: {describe_error(error)}"
 
 
 def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, list[Any]]:
@@ -156,9 +153,7 @@ def _settle() -> None:
     for number in signal.valid_signals() - {signal.SIGINT}:
         if callable(signal.getsignal(number)) or number == signal.SIGCHLD:
             signal.signal(number, signal.SIG_DFL)
-    with Path(os.devnull).open("r+b", buffering=0) as nothing:
-        for descriptor in (0, 1, 2):
-            os.dup2(nothing.fileno(), descriptor)
+    silence()
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         os.chdir(folder)
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.grid import Floats
 from ..core.machine import cores
@@ -43,13 +43,6 @@ def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | 
             return None
     except ValueError as error:
         return str(error)
-
-
-class _Child(NamedTuple):
-    """A process that has its row."""
-
-    number: int
-    channel: Connection
 
 
 class RowVoter:
@@ -94,22 +87,25 @@ class RowVoter:
 
     def wait(self) -> None:
         """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
-        problem = self._said()
+        try:
+            problem = self._pipe.recv_bytes().decode(errors="replace")
+        except (EOFError, OSError):
+            raise _ended() from None
         if problem:
             raise ValueError(problem)
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
         """The votes of the rows, in order; on each core there is one at work."""
-        at_work: deque[_Child] = deque()
+        at_work: deque[tuple[int, Connection]] = deque()
         for row in rows:
             if len(at_work) == cores():
-                yield self._finish(at_work.popleft())
+                yield self._finish(*at_work.popleft())
             at_work.append(self._begin(row))
         while at_work:
-            yield self._finish(at_work.popleft())
+            yield self._finish(*at_work.popleft())
 
-    def _begin(self, row: Floats) -> _Child:
-        """A child that holds nothing but its channel gets the row on it.
+    def _begin(self, row: Floats) -> tuple[int, Connection]:
+        """A child that holds nothing but its channel gets the row on it; its number and our end of the channel.
 
         The next child is not asked for before: its channel would lie where this one could take it.
         """
@@ -123,24 +119,16 @@ class RowVoter:
             raise _ended()
         with suppress(OSError):
             channel.send(row)
-        return _Child(self._begun, channel)
+        return self._begun, channel
 
-    def _finish(self, child: _Child) -> int:
-        answer = _received(child.channel, MOST_ANSWER)
-        child.channel.close()
+    def _finish(self, child: int, channel: Connection) -> int:
+        answer = _received(channel, MOST_ANSWER)
+        channel.close()
         try:
-            self._pipe.send((END, child.number))
+            self._pipe.send((END, child))
         except OSError:
             raise _ended() from None
-        is_label = len(answer) == LABEL.size
-        return int(LABEL.unpack(answer)[0]) if is_label else NOBODY
-
-    def _said(self) -> str:
-        """What the fresh process says: nothing, or a problem."""
-        try:
-            return self._pipe.recv_bytes().decode(errors="replace")
-        except (EOFError, OSError):
-            raise _ended() from None
+        return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
 
 
 def _received(channel: Connection, most: int) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from ...core.errors import first_line
 from ..onnx_session import NotFrozenError, frozen_session, run, run_all, session
-from .confine import confine, seal
+from .confine import confine, seal, silence
 from .frames import (
     ERROR,
     GRAPH,
@@ -131,10 +131,7 @@ def _write_array(pipe: BinaryIO, values: Any) -> None:
 def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
     """The pipes under numbers of their own, so that nothing that a library prints can be taken for an answer."""
     pipes = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    os.close(null)
+    silence()
     return pipes
 
 
