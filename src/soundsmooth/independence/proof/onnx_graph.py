@@ -286,15 +286,10 @@ def _attribute(proto: "onnx.AttributeProto") -> Attribute:
     return None
 
 
-def fixed_batch(declared: Sequence[int | None]) -> int | None:
-    """The batch size, where the graph has it written into it."""
-    return declared[0]
-
-
 def inputs_fit(declared: Sequence[int | None], shape: Shape) -> bool:
-    """Whether inputs of this shape are those that the graph declares."""
-    return len(declared) == len(shape) + 1 and all(
-        size in (None, given) for size, given in zip(declared[1:], shape, strict=False)
+    """Whether batches of this shape are those that the graph declares."""
+    return len(declared) == len(shape) and all(
+        size in (None, given) for size, given in zip(declared, shape, strict=False)
     )
 
 

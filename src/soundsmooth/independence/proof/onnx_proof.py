@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...core.errors import first_line
-from .onnx_graph import OnnxGraph, fixed_batch, inputs_fit
+from .onnx_graph import OnnxGraph, inputs_fit
 from .onnx_seen import Probe, Seen, computed, instrumented, survey
 from .report import Report, not_proved, proved
 from .values import Contradiction, Shape, Unproved, Value
@@ -40,7 +40,7 @@ def prove_onnx(
     try:
         seen = _argue(graph, probe, shape, batch)
         if witness:
-            fixed = fixed_batch(graph.declared) is not None
+            fixed = graph.declared[0] is not None
             disagreement(_subject(graph, seen, probe, votes, shape), shape, batch, fixed)
     except Unproved as reason:
         return not_proved(str(reason), batch, graph.operators, isinstance(reason, Contradiction))
@@ -51,7 +51,7 @@ def prove_onnx(
 
 def _argue(graph: OnnxGraph, probe: Probe, shape: Shape, batch: int) -> Seen:
     """The argument at the promised batch size, and what was seen there; Unproved if there is a gap in it."""
-    if not inputs_fit(graph.declared, shape) or fixed_batch(graph.declared) not in (None, batch):
+    if not inputs_fit(graph.declared, (batch, *shape)):
         raise Unproved(f"the graph does not take batches of {[batch, *shape]}")
     seen = survey(graph.proto, graph.constants, probe, np.full((batch, *shape), 0.5, np.float32))
     graph.check_output(graph.walk(batch, seen), batch)

@@ -59,7 +59,8 @@ class SandboxProcess:
             bufsize=0,
             pipesize=1 << 20,
         )
-        assert self._popen.stdin is not None and self._popen.stdout is not None
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
         self._requests, self._answers = self._popen.stdin, self._popen.stdout
         self._finalizer = weakref.finalize(self, _end, self._popen, self._folder)
         _, said = self.ask(HELLO, b"", (), lambda frame: frame.kind == HELLO and frame.size <= MOST_TEXT)
