@@ -16,7 +16,7 @@ from oracle import inputs, session
 
 from soundsmooth.independence.proof import onnx_graph, onnx_proof, onnx_seen, prove_onnx
 from soundsmooth.independence.proof.onnx_schema import malformed
-from soundsmooth.independence.proof.report import Report
+from soundsmooth.independence.proof.report import ProofReport
 from soundsmooth.independence.proof.values import Contradiction, Unproved, Value
 from soundsmooth.models.onnx_session import NotFrozenError, frozen_session
 
@@ -73,7 +73,7 @@ def row(model: bytes) -> tuple[int, ...]:
     return tuple(size.dim_value or 2 for size in kind.shape.dim[1:])
 
 
-def argued(ran: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> Report:
+def argued(ran: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> ProofReport:
     """The argument about a graph, if the runtime shows these shapes and entries; none if it fails."""
     onnx_proof.survey = lambda proto, constants, *_: seen(shown, constants)
     try:

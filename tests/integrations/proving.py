@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from soundsmooth.independence.proof import Report, exported, prove_torch
+from soundsmooth.independence.proof import ProofReport, exported, prove_torch
 from soundsmooth.models.onnx_file import OnnxModel
 
 Shape = tuple[int, ...]
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 class Proof:
     """What was proved, and what votes in the network's place."""
 
-    report: Report
+    report: ProofReport
     scores: Callable[[Tensor], Tensor]
 
 

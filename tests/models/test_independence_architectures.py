@@ -12,7 +12,7 @@ from architectures import ARCHITECTURES, exported_module
 from proofs import prove_graph, prove_module
 from rows import violation
 from soundsmooth import embedded
-from soundsmooth.independence.proof import Report
+from soundsmooth.independence.proof import ProofReport
 from soundsmooth.models import model_of
 from soundsmooth.models.onnx_facts import read_facts
 from soundsmooth.models.onnx_file import OnnxModel
@@ -82,7 +82,7 @@ def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx
     return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions, **field)
 
 
-def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, Report]:
+def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, ProofReport]:
     """What votes, after the optimizer, and what is proved of it."""
     here = Runtime(graph, read_facts(graph), threads=1)
     return proved_session(here, freeze(here), shape, 5)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..core.independence import CHECKED, Independence, parse_demand, unproved_independence
 from ..core.limits import seconds
-from ..independence.proof import Report
+from ..independence.proof import ProofReport
 from .model_source import ModelSource, OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
@@ -57,7 +57,7 @@ class IsolatedOnnxModel(OnnxModel):
         self._sandboxed.use(self._made.session)  # a lower level may have been tried since, in vain
         self._sandboxed.process.forget_folder()
 
-    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
         """In a process that has not voted yet, and can still write."""
         if self._sandboxed.process.settled:
             self._sandboxed.process.end("another one took its place")

@@ -17,7 +17,7 @@ from ..core.grid import Floats
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.machine import check_batch_memory, cores
 from ..core.plain_files import read_plain
-from ..independence.proof import Report
+from ..independence.proof import ProofReport
 from .kind import ModelKind
 from .model_source import ModelSource, OnnxBytes, is_path
 from .onnx_facts import read_facts
@@ -61,7 +61,7 @@ class OnnxModel(Model):
         elsewhere=("onnxruntime",),
         options=_promised_options,
     )
-    report: Report | None = None
+    report: ProofReport | None = None
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OnnxModel(Model):
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self._runtime = self._start()
         self._made = self._best = freeze(self._runtime)
-        self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
+        self._proofs: dict[tuple[int, ...], tuple[Frozen, ProofReport]] = {}
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
@@ -134,7 +134,7 @@ class OnnxModel(Model):
         if self.demand == PROVED and not self.report.proved:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
-    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
         check_batch_memory(batch, shape)
         return proved_session(self._runtime, self._best, shape, batch)
 

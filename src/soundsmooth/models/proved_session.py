@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import first_line
-from ..independence.proof import Report, prove_onnx
+from ..independence.proof import ProofReport, prove_onnx
 from ..independence.proof.onnx_graph import OnnxGraph
 from ..independence.proof.report import not_proved
 from ..independence.proof.values import Unproved
@@ -71,7 +71,7 @@ def freeze(runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
     return Frozen(runtime.plain(level), level, None, why_not)
 
 
-def proved_session(runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+def proved_session(runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
     """The fully optimized session and what is proved of it; a less optimized one if only that can be proved."""
     report = _report(runtime, best, shape, batch)
     if not report.proved and _may_be_proved(runtime.graph):
@@ -83,7 +83,7 @@ def proved_session(runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch
     return best, report
 
 
-def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> Report:
+def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> ProofReport:
     if made.graph is None:
         return not_proved(made.why_not, batch)
     return prove_onnx(made.graph, runtime.probe, partial(runtime.trial, made.session), shape, batch)

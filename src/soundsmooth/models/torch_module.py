@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import Report, exported, prove_torch
+from ..independence.proof import ProofReport, exported, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .kind import CLOSED, OPEN, ModelKind
@@ -56,7 +56,7 @@ class TorchModel(Model):
         software=("torch", "triton"),
         options=_promised_options,
     )
-    report: Report | None = None
+    report: ProofReport | None = None
 
     def __init__(
         self,

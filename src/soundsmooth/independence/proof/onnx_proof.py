@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ...core.errors import first_line
 from .onnx_graph import OnnxGraph, inputs_fit
 from .onnx_seen import Probe, Seen, computed, instrumented, survey
-from .report import Report, not_proved, proved
+from .report import ProofReport, not_proved, proved
 from .values import Contradiction, Shape, Unproved, Value
 from .witness import Subject, disagreement
 
@@ -25,13 +25,13 @@ def prove_onnx(
     *,
     internal: bool = True,
     witness: bool = True,
-) -> Report:
+) -> ProofReport:
     """Whether every output row of the graph that runs is the same function of its own input row, at this batch size.
 
     `probe` runs an instrumented copy of the graph where the graph itself runs; `votes` is the graph itself. `internal`
     admits operators that only onnxruntime's optimizer may write; for what it has written.
 
-    Guarantee: see `Report`. What is not understood is not proved.
+    Guarantee: see `ProofReport`. What is not understood is not proved.
     """
     try:
         graph = OnnxGraph(running, internal)
