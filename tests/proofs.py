@@ -8,7 +8,7 @@ import onnxruntime
 import torch
 from onnx import ModelProto
 
-from soundsmooth.independence.proof import ProofReport, exported, prove_onnx
+from soundsmooth.independence.proof import ProofReport, export_module, prove_onnx
 from soundsmooth.independence.proof.torch_proof import prove_torch
 
 #: The batch size of a proof, where the graph leaves it open.
@@ -63,6 +63,6 @@ def _declared(content: bytes) -> list[int | None]:
 
 def prove_module(module: torch.nn.Module, example: torch.Tensor) -> tuple[torch.nn.Module, ProofReport]:
     """The graph that is proved, or the module itself, and what is proved, in batches like the example."""
-    made = exported(module, example)
+    made = export_module(module, example)
     report = prove_torch(made, example)
     return made.graph if report.proved and made.graph is not None else module, report

@@ -282,7 +282,7 @@ def test_what_is_too_much_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_that_are_computed_are_not_fixed() -> None:
-    words = described.Described()
+    words = described.Describer()
     words.defines("soundsmooth")
     words.value(looks_up_a_name, "the model")
     list(words.code())

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..core.machine import check_memory, cores
-from ..independence.proof import ProofReport, exported, prove_torch
+from ..independence.proof import ProofReport, export_module, prove_torch
 from ..independence.proof.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
@@ -65,7 +65,7 @@ def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -
     import torch
 
     example = torch.full(sizes, 0.5)
-    return prove_torch(exported(module.eval(), example), example)  # type: ignore[attr-defined]
+    return prove_torch(export_module(module.eval(), example), example)  # type: ignore[attr-defined]
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ _GENERATED = word_set(
 )
 
 
-class Described:
+class Describer:
     """Describes values, then the code that they reach, and collects the open ends.
 
     Guarantee: the words follow from the values and the code as they are now, in an order that nothing else decides;

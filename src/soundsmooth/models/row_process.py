@@ -48,7 +48,7 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     os.setsid()
     warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
-        model, generators = _made(recipe, shape, folder, script)
+        model, generators = _make_model(recipe, shape, folder, script)
     except BaseException as error:
         unmade = f"the model cannot be made in a fresh process: {describe_error(error)}"
         pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else unmade).encode())
@@ -59,7 +59,7 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
         while True:
             what, number = pipe.recv()
             if what == FORK and _rights() == rights:
-                children[number] = _forked(model, generators, recv_handle(pipe))
+                children[number] = _fork_child(model, generators, recv_handle(pipe))
             elif what == FORK:
                 return  # a row has changed this process, and later ones could see it
             else:
@@ -80,7 +80,9 @@ class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
     """Why rows cannot be voted alone by a model that can be made."""
 
 
-def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, list[Any]]:
+def _make_model(
+    recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]
+) -> tuple[Model, list[Any]]:
     """The model as it is before every row, and the generators of this process.
 
     It is made from the recipe, asked once, and nothing of it goes on by itself. Its one vote is on black: what it
@@ -178,7 +180,7 @@ def _child_processes() -> str:
     return ""
 
 
-def _forked(model: Model, generators: list[Any], channel: int) -> int:
+def _fork_child(model: Model, generators: list[Any], channel: int) -> int:
     """A child that votes on the row that comes on its channel; its number."""
     child = os.fork()
     if child:

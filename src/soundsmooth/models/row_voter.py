@@ -90,7 +90,7 @@ class RowVoter:
         try:
             problem = self._pipe.recv_bytes().decode(errors="replace")
         except (EOFError, OSError):
-            raise _ended() from None
+            raise _ended_early() from None
         if problem:
             raise ValueError(problem)
 
@@ -115,23 +115,23 @@ class RowVoter:
             self._pipe.send((FORK, self._begun))
             send_handle(self._pipe, theirs.fileno(), self._process.pid)
         theirs.close()
-        if _received(channel, 1) != READY:
-            raise _ended()
+        if _receive(channel, 1) != READY:
+            raise _ended_early()
         with suppress(OSError):
             channel.send(row)
         return self._begun, channel
 
     def _finish(self, child: int, channel: Connection) -> int:
-        answer = _received(channel, MOST_ANSWER)
+        answer = _receive(channel, MOST_ANSWER)
         channel.close()
         try:
             self._pipe.send((END, child))
         except OSError:
-            raise _ended() from None
+            raise _ended_early() from None
         return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
 
 
-def _received(channel: Connection, most: int) -> bytes:
+def _receive(channel: Connection, most: int) -> bytes:
     """What a child says next; nothing if it has ended, says too much, or takes too long."""
     try:
         return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
@@ -139,7 +139,7 @@ def _received(channel: Connection, most: int) -> bytes:
         return b""
 
 
-def _ended() -> ValueError:
+def _ended_early() -> ValueError:
     return ValueError(
         "the fresh process ended unexpectedly; a script that measures independence must be importable: "
         'put what it does under if __name__ == "__main__":'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import ProofReport, exported, prove_torch
+from ..independence.proof import ProofReport, export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .kind import CLOSED, OPEN, ModelKind
@@ -187,7 +187,7 @@ class TorchModel(Model):
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
-        made = exported(self._module, example)
+        made = export_module(self._module, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
             return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)

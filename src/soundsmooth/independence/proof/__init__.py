@@ -7,7 +7,7 @@ compares. torch is imported only when a module is exported.
 
 from .onnx_proof import prove_onnx
 from .report import ProofReport
-from .torch_export import exported
+from .torch_export import export_module
 from .torch_proof import prove_torch
 
-__all__ = ["ProofReport", "exported", "prove_onnx", "prove_torch"]
+__all__ = ["ProofReport", "export_module", "prove_onnx", "prove_torch"]

@@ -39,7 +39,7 @@ class Exported:
     why_not: str = ""
 
 
-def exported(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
+def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
     """The module as a plain graph for any batch size, or for that of the example.
 
     The graph shares its parameters' memory with `module`. Run it in the module's place.
