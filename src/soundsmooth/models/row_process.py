@@ -48,12 +48,14 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     os.setsid()
     warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
-        model, generators = _make_model(recipe, shape, folder, script)
+        model = _make_model(recipe, folder, script)
+        problem = _why_not_alone(model, shape)
+        generators = [] if problem else _settle()
     except BaseException as error:
-        unmade = f"the model cannot be made in a fresh process: {describe_error(error)}"
-        pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else unmade).encode())
+        problem = f"the model cannot be made in a fresh process: {describe_error(error)}"
+    pipe.send_bytes(problem.encode())
+    if problem:
         return
-    pipe.send_bytes(b"")
     children, rights = dict[int, int](), _rights()
     with suppress(EOFError, OSError):
         while True:
@@ -76,35 +78,33 @@ def _rights() -> tuple[object, ...]:
     return os.getpriority(os.PRIO_PROCESS, 0), limits, where, how
 
 
-class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
-    """Why rows cannot be voted alone by a model that can be made."""
-
-
-def _make_model(
-    recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]
-) -> tuple[Model, list[Any]]:
-    """The model as it is before every row, and the generators of this process.
-
-    It is made from the recipe, asked once, and nothing of it goes on by itself. Its one vote is on black: what it
-    imports or allocates when it is first asked is there before the forks.
-    """
+def _make_model(recipe: bytes, folder: str, script: Mapping[str, Any]) -> Model:
+    """The model, from the recipe; what is imported for it does not see this process fork."""
     _ignore_forks()
     sys.path.insert(0, folder)
     multiprocessing.spawn.prepare(dict(script))
     model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence=ASSUMED)
+    return model
+
+
+def _why_not_alone(model: Model, shape: tuple[int, ...]) -> str:
+    """Why rows cannot be voted alone by a model that could be made; empty if they can.
+
+    It votes once, on black: what it imports or allocates when it is first asked is there before the forks. Nothing of
+    its own may go on by itself, and nothing may be shared with others.
+    """
     _one_thread()
     try:
         _vote(model, np.zeros(shape, np.float32))
     except Exception as error:
-        raise _NotAlone(
-            f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
-        ) from error
+        return f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
     _one_thread()  # of what it has imported only now
-    _settle()
-    generators = find_generators()
-    gc.collect()
-    gc.freeze()  # children share what is there
-    return model, generators
+    shared = _shared_memory()
+    if _thread._count():
+        return "the model leaves threads running, which could remember rows"
+    if _child_processes():
+        return "the model leaves processes running, which could remember rows"
+    return f"the model keeps memory that processes share, which could remember rows: {shared[0]}" if shared else ""
 
 
 def _one_thread() -> None:
@@ -136,18 +136,8 @@ def _ignore_forks() -> None:
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
 
 
-def _settle() -> None:
-    """Nothing of the model's own runs in this process from now on, and nothing is shared with others.
-
-    What is found to be is a `_NotAlone`; what can be stopped is.
-    """
-    shared, processes = _shared_memory(), _child_processes()
-    if _thread._count():
-        raise _NotAlone("the model leaves threads running, which could remember rows")
-    if processes:
-        raise _NotAlone("the model leaves processes running, which could remember rows")
-    if shared:
-        raise _NotAlone(f"the model keeps memory that processes share, which could remember rows: {shared[0]}")
+def _settle() -> list[Any]:
+    """Stop what of the model's own could still run in this process; the generators that are found in it."""
     gc.callbacks.clear()
     sys.settrace(None)
     sys.setprofile(None)
@@ -158,6 +148,10 @@ def _settle() -> None:
     silence()
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         os.chdir(folder)
+    generators = find_generators()
+    gc.collect()
+    gc.freeze()  # children share what is there
+    return generators
 
 
 def _shared_memory() -> list[str]:
