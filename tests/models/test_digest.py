@@ -24,8 +24,7 @@ from soundsmooth.certification.certificate import Certificate
 from soundsmooth.certification.promise import Promise
 from soundsmooth.models import described, model_of
 from soundsmooth.models.digest import ModelDigest, callable_digest, module_digest
-from soundsmooth.models.kind import CLOSED, OPEN
-from soundsmooth.models.protocol import OPEN_ENDS
+from soundsmooth.models.protocol import CLOSED, OPEN, OPEN_ENDS
 from soundsmooth.verification.promised import check_promise, machine_differences, model_checks
 
 

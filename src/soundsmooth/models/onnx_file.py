@@ -18,12 +18,11 @@ from ..core.independence import CHECKED, PROVED, Independence, measured, parse_d
 from ..core.machine import check_batch_memory, cores
 from ..core.plain_files import read_plain
 from ..independence.proof import ProofReport
-from .kind import ModelKind
 from .model_source import ModelSource, OnnxBytes, is_path
 from .onnx_facts import read_facts
 from .onnx_session import LEVELS, PROVIDERS
 from .options import ModelOptions
-from .protocol import Identity, Model, Votes, votes
+from .protocol import Identity, Model, ModelKind, Votes, votes
 from .proved_session import Frozen, Runtime, freeze, proved_session
 from .recipe import ModelRecipe
 from .sandbox.client import try_out

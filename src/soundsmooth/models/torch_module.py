@@ -12,10 +12,9 @@ from ..core.machine import InputPlacement, check_batch_memory, describe_batch
 from ..independence.proof import ProofReport, export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
-from .kind import CLOSED, OPEN, ModelKind
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
-from .protocol import NOBODY, Identity, Model, Votes, check_scores
+from .protocol import CLOSED, NOBODY, OPEN, Identity, Model, ModelKind, Votes, check_scores
 from .recipe import ModelRecipe
 from .row_voter import why_not_alone
 from .snapshot import Snapshot
