@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import ModuleType
@@ -45,7 +45,7 @@ def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | 
         return str(error)
 
 
-class RowVoter:
+class RowVoter(AbstractContextManager["RowVoter"]):
     """A fresh process that votes on rows, each alone.
 
     Guarantee: unless the model's code works against it, the vote of a row is a function of the row and the recipe. A
@@ -70,9 +70,6 @@ class RowVoter:
             self._process.start()
         theirs.close()
         self._begun = 0
-
-    def __enter__(self) -> "RowVoter":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
