@@ -7,14 +7,13 @@ This process keeps the file's bytes, its digest and the proof; it makes the nois
 from pathlib import Path
 
 from ..core.independence import CHECKED, Independence, parse_demand, unproved_independence
-from ..core.limits import seconds
 from ..independence.proof import ProofReport
-from .model_source import ModelSource, OnnxBytes
+from .model_source import OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
 from .options import ModelOptions
 from .proved_session import Frozen
-from .sandbox.client import TIMEOUT, SandboxedGraph
+from .sandbox.client import SandboxedGraph
 
 
 class IsolatedOnnxModel(OnnxModel):
@@ -35,17 +34,11 @@ class IsolatedOnnxModel(OnnxModel):
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
-        self._timeout = TIMEOUT if timeout is None else seconds(timeout)
-        super().__init__(path, None, threads, independence)
+        super().__init__(path, None, threads, independence, timeout)
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
         return options.untrusted and super().accepts(source, options)
-
-    @classmethod
-    def of(cls, source: ModelSource, options: ModelOptions) -> "IsolatedOnnxModel":
-        cls._reject(options)
-        return cls(source.model, options.device, options.threads, options.independence, options.timeout)
 
     def _start(self) -> SandboxedGraph:
         """A process of its own, with the graph."""

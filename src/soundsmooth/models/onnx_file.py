@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..core.grid import Floats
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
+from ..core.limits import seconds
 from ..core.machine import check_batch_memory, cores
 from ..core.plain_files import read_plain
 from ..independence.proof import ProofReport
@@ -25,7 +26,7 @@ from .options import ModelOptions
 from .protocol import Identity, Model, ModelKind, Votes, votes
 from .proved_session import Frozen, Runtime, freeze, proved_session
 from .recipe import ModelRecipe
-from .sandbox.client import try_out
+from .sandbox.client import TIMEOUT, try_out
 
 if TYPE_CHECKING:
     import onnx
@@ -68,8 +69,11 @@ class OnnxModel(Model):
         device: str | None = None,
         threads: int | None = None,
         independence: str | Independence = "auto",
+        timeout: float | None = None,
     ) -> None:
+        """`timeout` is the number of seconds that another process, which runs or tries the graph, takes at most."""
         self.demand = parse_demand(independence)
+        self._timeout = TIMEOUT if timeout is None else seconds(timeout)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         self._graph = path if isinstance(path, OnnxBytes) else read_model(Path(path))
@@ -88,15 +92,11 @@ class OnnxModel(Model):
 
     @classmethod
     def of(cls, source: ModelSource, options: ModelOptions) -> "OnnxModel":
-        cls._reject(options)
-        return cls(source.model, options.device, options.threads, options.independence)
-
-    @staticmethod
-    def _reject(options: ModelOptions) -> None:
         options.reject(
             ("weights", "channels_last", "dtype", "compile"),
             "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
         )
+        return cls(source.model, options.device, options.threads, options.independence, options.timeout)
 
     @classmethod
     def sendable(cls, source: Any, options: dict[str, Any]) -> OnnxBytes:
@@ -106,7 +106,7 @@ class OnnxModel(Model):
     def _start(self) -> Runtime:
         """Where sessions are made. A file on which the runtime might die is tried out in another process first."""
         if self._facts.suspicious:
-            try_out(self._graph.content, self._facts, (self.batch or 1, *(self.shape or ())))
+            try_out(self._graph.content, self._facts, (self.batch or 1, *(self.shape or ())), self._timeout)
         return Runtime(self._graph.content, self._facts, self._threads, self._device, self._number)
 
     @property

@@ -45,7 +45,7 @@ class SandboxedGraph(Runtime):
     A session is named by the level of its optimization, and by whether the graph that it runs is known.
     """
 
-    def __init__(self, graph: bytes, facts: OnnxFacts, threads: int, timeout: float = TIMEOUT) -> None:
+    def __init__(self, graph: bytes, facts: OnnxFacts, threads: int, timeout: float) -> None:
         super().__init__(graph, facts, threads)
         self.process = SandboxProcess(timeout)
         self.process.ask(GRAPH, graph, (), _is_done)
@@ -105,9 +105,9 @@ class SandboxedGraph(Runtime):
         return np.frombuffer(content, TYPES[frame.type]).reshape(frame.sizes)
 
 
-def try_out(graph: bytes, facts: OnnxFacts, shape: tuple[int, ...]) -> None:
+def try_out(graph: bytes, facts: OnnxFacts, shape: tuple[int, ...], timeout: float) -> None:
     """A ValueError if the runtime dies on a graph, or on a batch of this shape: it should not run in this process."""
-    sandboxed = SandboxedGraph(graph, facts, threads=1)
+    sandboxed = SandboxedGraph(graph, facts, threads=1, timeout=timeout)
     try:
         made = freeze(sandboxed)
         try:
