@@ -8,7 +8,7 @@ import onnxruntime
 import torch
 from onnx import ModelProto
 
-from soundsmooth.independence.proof import Report, exported, prove_onnx
+from soundsmooth.independence.proof import ProofReport, export_module, prove_onnx
 from soundsmooth.independence.proof.torch_proof import prove_torch
 
 #: The batch size of a proof, where the graph leaves it open.
@@ -42,7 +42,7 @@ def probe(model: bytes, outputs: Sequence[str]) -> Callable[[np.ndarray], list[n
 
 def prove_graph(
     model: ModelProto | bytes, *, internal: bool = False, witness: bool = False, batch: int = BATCH
-) -> Report:
+) -> ProofReport:
     """What is proved of a graph as it is written; by the argument alone, unless a witness is asked for."""
     content = model if isinstance(model, bytes) else model.SerializeToString()
     first, *sizes = _declared(content)
@@ -61,8 +61,8 @@ def _declared(content: bytes) -> list[int | None]:
     return [size.dim_value or None for size in image.type.tensor_type.shape.dim] or [None]
 
 
-def prove_module(module: torch.nn.Module, example: torch.Tensor) -> tuple[torch.nn.Module, Report]:
+def prove_module(module: torch.nn.Module, example: torch.Tensor) -> tuple[torch.nn.Module, ProofReport]:
     """The graph that is proved, or the module itself, and what is proved, in batches like the example."""
-    made = exported(module, example)
+    made = export_module(module, example)
     report = prove_torch(made, example)
     return made.graph if report.proved and made.graph is not None else module, report

@@ -16,7 +16,7 @@ from oracle import inputs, session
 
 from soundsmooth.independence.proof import onnx_graph, onnx_proof, onnx_seen, prove_onnx
 from soundsmooth.independence.proof.onnx_schema import malformed
-from soundsmooth.independence.proof.report import Report
+from soundsmooth.independence.proof.report import ProofReport
 from soundsmooth.independence.proof.values import Contradiction, Unproved, Value
 from soundsmooth.models.onnx_session import NotFrozenError, frozen_session
 
@@ -63,7 +63,8 @@ def prove(model: bytes, batch: int, optimize: bool = False) -> Verdict:
 
 def refused_as_file(model: bytes) -> str | None:
     """Why a file is refused before the runtime sees it."""
-    return malformed(onnx.load_model_from_string(model)) or onnx_graph.hopeless(model)
+    proto = onnx.load_model_from_string(model)
+    return malformed(proto) or onnx_graph.hopeless(proto)
 
 
 def row(model: bytes) -> tuple[int, ...]:
@@ -72,7 +73,7 @@ def row(model: bytes) -> tuple[int, ...]:
     return tuple(size.dim_value or 2 for size in kind.shape.dim[1:])
 
 
-def argued(ran: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> Report:
+def argued(ran: bytes, shown: Shown, rows: tuple[int, ...], batch: int, internal: bool) -> ProofReport:
     """The argument about a graph, if the runtime shows these shapes and entries; none if it fails."""
     onnx_proof.survey = lambda proto, constants, *_: seen(shown, constants)
     try:
@@ -126,7 +127,7 @@ def admitted(guard: str, model: bytes, shown: Shown, rows: tuple[int, ...], batc
     if guard == planting.MALFORMED:
         return malformed(onnx.load_model_from_string(model)) is None
     if guard == planting.HOPELESS:
-        return onnx_graph.hopeless(model) is None
+        return onnx_graph.hopeless(onnx.load_model_from_string(model)) is None
     return argued(model, shown, rows, batch, internal).proved
 
 

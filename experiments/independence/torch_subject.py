@@ -52,7 +52,7 @@ def dead() -> list[str]:
 def prove(module: nn.Module, shape: tuple[int, ...], batch: int, witness: bool = False) -> Verdict:
     """What a user gets: the module exported and inspected, by the argument alone or with the witness beside it."""
     example = torch.ones(batch, *shape)
-    made = torch_export.exported(module, example)
+    made = torch_export.export_module(module, example)
     report = prove_torch(made, example, witness=witness)
     return Verdict(made.graph, report.proved, report.reason, report.contradiction)
 

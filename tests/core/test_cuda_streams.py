@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.core import cuda_streams
-from soundsmooth.core.cuda_streams import TwoStreams, _Made, overlap
+from soundsmooth.core.cuda_streams import TwoStreams, overlap
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
@@ -139,7 +139,7 @@ def test_no_votes_are_queued_between_a_wait_for_them_and_the_noise_that_may_take
     def cast() -> None:
         with two_streams(gpu) as both:
             began.set()
-            both.use(_Made(None, set()), lambda _: (order.append("votes"),))
+            both.use((None, set()), lambda _: (order.append("votes"),))
 
     def noise() -> None:
         other.start()

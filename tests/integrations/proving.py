@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from soundsmooth.independence.proof import Report, exported, prove_torch
+from soundsmooth.independence.proof import ProofReport, export_module, prove_torch
 from soundsmooth.models.onnx_file import OnnxModel
 
 Shape = tuple[int, ...]
@@ -17,14 +17,14 @@ Shape = tuple[int, ...]
 class Proof:
     """What was proved, and what votes in the network's place."""
 
-    report: Report
+    report: ProofReport
     scores: Callable[[Tensor], Tensor]
 
 
 def proved_module(module: nn.Module, shape: Shape, batch: int) -> Proof:
     """The module as an exported graph, for batches of this size and inputs of this shape."""
     example = torch.rand(batch, *shape)
-    made = exported(module, example)
+    made = export_module(module, example)
     return Proof(prove_torch(made, example), made.graph or module)
 
 

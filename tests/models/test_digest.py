@@ -24,8 +24,7 @@ from soundsmooth.certification.certificate import Certificate
 from soundsmooth.certification.promise import Promise
 from soundsmooth.models import described, model_of
 from soundsmooth.models.digest import ModelDigest, callable_digest, module_digest
-from soundsmooth.models.kind import CLOSED, OPEN
-from soundsmooth.models.protocol import OPEN_ENDS
+from soundsmooth.models.protocol import CLOSED, OPEN, OPEN_ENDS
 from soundsmooth.verification.promised import check_promise, machine_differences, model_checks
 
 
@@ -282,7 +281,7 @@ def test_what_is_too_much_is_not_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_that_are_computed_are_not_fixed() -> None:
-    words = described.Described()
+    words = described.Describer()
     words.defines("soundsmooth")
     words.value(looks_up_a_name, "the model")
     list(words.code())

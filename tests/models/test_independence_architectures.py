@@ -12,10 +12,11 @@ from architectures import ARCHITECTURES, exported_module
 from proofs import prove_graph, prove_module
 from rows import violation
 from soundsmooth import embedded
-from soundsmooth.independence.proof import Report
+from soundsmooth.independence.proof import ProofReport
 from soundsmooth.models import model_of
+from soundsmooth.models.onnx_facts import read_facts
 from soundsmooth.models.onnx_file import OnnxModel
-from soundsmooth.models.proved_session import Frozen, freeze, proved_session, runtime_here
+from soundsmooth.models.proved_session import Frozen, Runtime, freeze, proved_session
 
 
 def exported(name: str, path: Path) -> Path:
@@ -81,11 +82,10 @@ def linear(function: bool = False, mixes: bool = False, **field: object) -> onnx
     return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions, **field)
 
 
-def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, Report]:
+def inspected(graph: bytes, shape: tuple[int, ...]) -> tuple[Frozen, ProofReport]:
     """What votes, after the optimizer, and what is proved of it."""
-    proto = onnx.load_model_from_string(graph).graph
-    here = runtime_here(graph, "cpu", "", 1, proto.input[0].name, proto.output[0].name)
-    return proved_session(graph, here, freeze(graph, here), shape, 5)
+    here = Runtime(graph, read_facts(graph), threads=1)
+    return proved_session(here, freeze(here), shape, 5)
 
 
 def saved(model: onnx.ModelProto, folder: Path) -> Path:

@@ -486,7 +486,7 @@ class WritesUnderAnotherName(nn.Module):
 def test_nothing_is_run_that_would_change_the_module() -> None:
     """The graph is refused before anybody watches it."""
     module = WritesUnderAnotherName()
-    made = torch_export.exported(module, torch.rand(4, *SHAPE))
+    made = torch_export.export_module(module, torch.rand(4, *SHAPE))
     before = module.scale.detach().clone()
     assert not torch_proof.prove_torch(made, torch.rand(4, *SHAPE)).proved
     assert torch.equal(module.scale, before)

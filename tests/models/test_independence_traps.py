@@ -934,7 +934,7 @@ def test_the_trap_is_real(name: str, tmp_path: Path) -> None:
     except ValueError:
         return  # refused altogether
     loaded.prepare(shape, batch or BATCH)
-    measurable = loaded.batch is None and not draws_at_random(built.SerializeToString())
+    measurable = loaded.batch is None and not draws_at_random(built)
     assert loaded.identity().independence.text == ("measured m=1000" if measurable else "checked")
     with pytest.raises(ValueError, match="cannot be proved"):
         strict.prepare(shape, batch or BATCH)

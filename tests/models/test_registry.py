@@ -13,11 +13,10 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.models import load, registry
 from soundsmooth.models.callables import CallableModel
-from soundsmooth.models.kind import ModelKind
 from soundsmooth.models.load import model_of
 from soundsmooth.models.model_source import ModelSource
 from soundsmooth.models.options import ModelOptions
-from soundsmooth.models.protocol import Identity, Model, Votes, votes
+from soundsmooth.models.protocol import Identity, Model, ModelKind, Votes, votes
 from soundsmooth.models.registry import ADAPTERS, KINDS, digest_binds
 from soundsmooth.verification.promised import check_promise
 

@@ -9,8 +9,7 @@ from typing import Any
 from ..core.decimals import truncated
 from ..core.grid import IMAGES
 from ..exact import BOUNDS, rational
-from ..models.kind import CLOSED, OPEN
-from ..models.protocol import OPEN_ENDS
+from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
 from .certify import Counts, Measurement, Verdict, verdict

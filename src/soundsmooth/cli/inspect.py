@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..core.machine import check_memory, cores
-from ..independence.proof import Report, exported, prove_torch
+from ..independence.proof import ProofReport, export_module, prove_torch
 from ..independence.proof.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
@@ -35,7 +35,7 @@ def run_inspect(model: str, shape: str | None, rows: int, weights: Path | None, 
     return 0 if report.proved else 1
 
 
-def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, trusted: bool) -> Report:
+def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, trusted: bool) -> ProofReport:
     """Of the graph that onnxruntime runs, after its optimizer; in a confined process, unless the file is trusted."""
     if weights is not None:
         raise ValueError("an ONNX file holds its weights: leave --weights out")
@@ -53,7 +53,7 @@ def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, tr
     return made.report
 
 
-def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -> Report:
+def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -> ProofReport:
     """Of the graph that torch exports."""
     module = named_factory(model, weights).make()
     if not is_torch_module(module):
@@ -65,7 +65,7 @@ def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -
     import torch
 
     example = torch.full(sizes, 0.5)
-    return prove_torch(exported(module.eval(), example), example)  # type: ignore[attr-defined]
+    return prove_torch(export_module(module.eval(), example), example)  # type: ignore[attr-defined]
 
 
 def _sizes(shape: str) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ def _sizes(shape: str) -> tuple[int, ...]:
     return sizes
 
 
-def _show(model: str, report: Report) -> None:
+def _show(model: str, report: ProofReport) -> None:
     console = Console()
     verdict = "[green]proved[/]" if report.proved else "[red]not proved[/]"
     print_line(console, f"{escape(printable(model))}: {verdict}")

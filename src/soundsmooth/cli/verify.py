@@ -19,8 +19,8 @@ from ..core.grid import Grid
 from ..core.plain_files import read_plain
 from ..core.progress import progress_bar
 from ..exact import positive, probability
-from ..models.kind import CLOSED
 from ..models.onnx_file import read_model
+from ..models.protocol import CLOSED
 from ..models.registry import digest_binds
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing

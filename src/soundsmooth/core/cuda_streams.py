@@ -6,11 +6,10 @@ not make it wait. On a CPU nothing is made before it is used.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import cache
 from threading import RLock
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 from .machine import InputPlacement
 
@@ -20,13 +19,6 @@ Work = Callable[[Any], Results]
 
 #: Of torch's priorities, of which 0 is the lowest.
 HIGH = -1
-
-
-class _Made(NamedTuple):
-    """What was made in the back stream, and the event after which it is there."""
-
-    noise: Any
-    there: Any
 
 
 class TwoStreams:
@@ -64,7 +56,7 @@ class TwoStreams:
 
     def overlap(self, requests: Iterable[Callable[[], Any]], work: Work) -> Iterator[Results]:
         """Make each request before the work on the one before it is queued."""
-        made: deque[_Made] = deque()
+        made: deque[tuple[Any, Any]] = deque()
         for request in requests:
             made.append(self.make(request))
             if len(made) > 1:
@@ -72,20 +64,21 @@ class TwoStreams:
         while made:
             yield self.keep_alive(self.use(made.popleft(), work))
 
-    def make(self, request: Callable[[], Any]) -> _Made:
-        """Begin in the back stream what `use` will need."""
+    def make(self, request: Callable[[], Any]) -> tuple[Any, Any]:
+        """Begin in the back stream what `use` will need: the noise, and the event after which it is there."""
         with self._turn:
             self._back.wait_stream(self._front)
             with self._torch.cuda.stream(self._back):
                 noise = request()
-            return _Made(noise, self._back.record_event())
+            return noise, self._back.record_event()
 
-    def use(self, made: _Made, work: Work) -> Results:
+    def use(self, made: tuple[Any, Any], work: Work) -> Results:
         """Work in front, with what was made."""
+        noise, there = made
         with self._turn:
-            self._front.wait_event(made.there)
+            self._front.wait_event(there)
             with self._torch.cuda.stream(self._front):
-                return work(made.noise)
+                return work(noise)
 
     def keep_alive(self, results: Results) -> Results:
         """The results, whose memory is of these streams and is read outside."""
@@ -109,18 +102,13 @@ def overlap(placement: InputPlacement | None, requests: Iterable[Callable[[], An
         yield from streams.overlap(requests, work)
 
 
-class _Shared(NamedTuple):
-    """The streams of a GPU, and whose turn it is to queue something."""
-
-    front: Any
-    back: Any
-    turn: AbstractContextManager[object]
-
-
 @cache
-def _shared(device: str) -> _Shared:
-    """Always the same: torch keeps memory apart for each stream."""
+def _shared(device: str) -> tuple[Any, Any, Any]:
+    """The streams in front and back of a GPU, and the lock of the thread whose turn it is to queue something.
+
+    They are always the same: torch keeps memory apart for each stream.
+    """
     import torch
 
     front, back = torch.cuda.Stream(device, priority=HIGH), torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    return _Shared(front, back, RLock())
+    return front, back, RLock()

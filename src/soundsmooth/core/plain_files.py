@@ -3,8 +3,6 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,19 +14,12 @@ class MissingFileError(ValueError):
     """There is no such file."""
 
 
-@contextmanager
-def plain_file(path: Path, what: str = "file") -> Iterator[BinaryIO]:
+def plain_file(path: Path, what: str = "file") -> BinaryIO:
     """The file, open for reading; a ValueError of one line if it is missing, or anything but a plain file.
 
     Guarantee: a link, a FIFO, a device, a socket or a folder in its place is not opened. (Hard links are plain files.)
     What is read is one file, also if another one is put in its place meanwhile.
     """
-    with open_plainly(path, what) as file:
-        yield file
-
-
-def open_plainly(path: Path, what: str) -> BinaryIO:
-    """The same, to be closed by the caller."""
     return os.fdopen(_descriptor(path, what), "rb")
 
 

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from ..core.grid import Floats
 from ..core.independence import Independence, check_independence, parse_demand, unproved_independence
 from .digest import callable_digest
-from .kind import CLOSED, OPEN, ModelKind
 from .model_source import Factory, ModelSource
 from .options import ModelOptions
-from .protocol import Identity, Model, Votes, votes
+from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes, votes
 from .recipe import ModelRecipe
 
 Scores = Callable[[Floats], npt.ArrayLike]

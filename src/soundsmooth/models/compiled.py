@@ -1,17 +1,15 @@
 """Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
 
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 Compilation = Literal["none", "cuda-graph", "torch-compile"]
 COMPILATIONS: tuple[Compilation, ...] = ("none", "cuda-graph", "torch-compile")
 
-
-class Forward(Protocol):
-    """A batch goes in, scores come out, on the device."""
-
-    def __call__(self, batch: Any) -> Any: ...
+#: A batch goes in, scores come out, on the device.
+Forward = Callable[[Any], Any]
 
 
 def forward_of(module: Any, how: str, device: str) -> Forward:
@@ -21,9 +19,9 @@ def forward_of(module: Any, how: str, device: str) -> Forward:
     if how == "cuda-graph":
         if device != "cuda":
             raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
-        return OncePerShape(lambda batch: CudaGraph(module, batch))
+        return OncePerShape(partial(CudaGraph, module))
     if how == "torch-compile":
-        return OncePerShape(lambda batch: Compiled(module, batch))
+        return OncePerShape(partial(Compiled, module))
     forward: Forward = module
     return forward
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from .bytecode import byte_code, imports_in, libraries_in, names_in
 from .first_digest import full_name
+from .function_code import byte_code, imports_in, libraries_in, names_in, source_of
 from .object_state import SLOTS, attributes_of, basis_of, defaults_of, state_of
 from .ownership import (
     COMPILED,
@@ -40,7 +40,6 @@ from .ownership import (
     unbound,
     word_set,
 )
-from .source_lines import source_of
 
 #: Operators that torch brings with it; others are compiled by somebody else.
 OPERATORS = frozenset({"aten", "higher_order", "mkl", "mkldnn", "onednn", "prim", "prims", "quantized"})
@@ -73,7 +72,7 @@ _GENERATED = word_set(
 )
 
 
-class Described:
+class Describer:
     """Describes values, then the code that they reach, and collects the open ends.
 
     Guarantee: the words follow from the values and the code as they are now, in an order that nothing else decides;
@@ -318,9 +317,7 @@ class Described:
         return words
 
     def _global(self, name: str, globals_: dict[str, Any], names: frozenset[str], of: str) -> Any:
-        value = globals_[name]
-        where = f"{name}, which {of} reads,"
-        return self._package(value, names, where) if isinstance(value, ModuleType) else self.value(value, where)
+        return self._read(globals_[name], names, f"{name}, which {of} reads,")
 
     def _builtin(self, name: str, of: str) -> Any:
         """Nothing for an attribute's name, and for what Python brings; what others put there is described."""
@@ -372,7 +369,7 @@ class Described:
             return self.open(f"{where} is of {owner}, a package that does not define the model")
         return None
 
-    def _read(self, value: Any, names: frozenset[str], where: str, seen: tuple[str, ...]) -> Any:
+    def _read(self, value: Any, names: frozenset[str], where: str, seen: tuple[str, ...] = ()) -> Any:
         return self._package(value, names, where, seen) if isinstance(value, ModuleType) else self.value(value, where)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import first_digest
-from .described import Described
+from .described import Describer
 from .object_state import attributes_of, state_of
 from .ownership import strangers
 
@@ -39,24 +39,24 @@ class ModelDigest(NamedTuple):
 
 def module_digest(module: "torch.nn.Module") -> ModelDigest:
     """Of a torch module: weights, buffers, layers, attributes, hooks, and the code that is not torch's."""
-    words, first = _Modules(), first_digest.module_digest(module)
+    words, first = _ModuleDescriber(), first_digest.module_digest(module)
     return _digest(first, [*words.tree(module, ""), words.for_all(), *words.patches()], words)
 
 
 def callable_digest(function: object) -> ModelDigest:
     """Of a Python function or a callable object: its code, and what it holds."""
-    words = _Modules()
+    words = _ModuleDescriber()
     return _digest(first_digest.code_digest(function), [json.dumps(words.value(function, "the model"))], words)
 
 
-def _digest(first: str, lines: list[str], words: Described) -> ModelDigest:
+def _digest(first: str, lines: list[str], words: Describer) -> ModelDigest:
     lines += words.code()
     ends = tuple(sorted(words.ends))
     text = "\n".join([TITLE, first, *lines, *map(json.dumps, ends)])
     return ModelDigest(hashlib.sha256(text.encode()).hexdigest(), first, ends)
 
 
-class _Modules(Described):
+class _ModuleDescriber(Describer):
     """Describes torch modules part by part."""
 
     def __init__(self) -> None:

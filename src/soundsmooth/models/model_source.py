@@ -19,18 +19,12 @@ class OnnxBytes(NamedTuple):
     digest: str
 
 
-class Weights(NamedTuple):
-    """A file of weights: its name and its bytes."""
-
-    name: str
-    content: bytes
-
-
 class Factory(NamedTuple):
     """`package.module:factory`, and the weights that its product gets. Its code is imported where it is called."""
 
     name: str
-    weights: Weights | None = None
+    weights: tuple[str, bytes] | None = None
+    """The name of their file, and its bytes."""
 
     def make(self) -> object:
         """Import the factory and call it. This runs the module's code, with all your rights."""
@@ -43,7 +37,7 @@ class Factory(NamedTuple):
             )
         model = self._call(module_name, factory_name)
         if self.weights is not None:
-            _load_weights(model, self.weights)
+            _load_weights(model, *self.weights)
         return model
 
     def _call(self, module_name: str, factory_name: str) -> object:
@@ -116,14 +110,14 @@ def is_torch_module(source: object) -> bool:
     return torch is not None and isinstance(source, torch.nn.Module)
 
 
-def _read_weights(path: Path) -> Weights:
+def _read_weights(path: Path) -> tuple[str, bytes]:
     if path.suffix != ".safetensors":
         refuse_pickle(path)
         raise ValueError(f"weights must be a .safetensors file, not {str(path)!r}")
-    return Weights(path.name, read_plain(path, "weights file"))
+    return path.name, read_plain(path, "weights file")
 
 
-def _load_weights(model: Any, weights: Weights) -> None:
+def _load_weights(model: Any, name: str, weights: bytes) -> None:
     if not is_torch_module(model):
         raise ValueError("weights can be loaded into a torch.nn.Module only")
     try:
@@ -133,9 +127,9 @@ def _load_weights(model: Any, weights: Weights) -> None:
         raise ValueError("weights need safetensors: pip install 'soundsmooth[torch]'") from None
 
     try:
-        model.load_state_dict(load(weights.content))
+        model.load_state_dict(load(weights))
     except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{weights.name!r} does not fit the model: {error}") from error
+        raise ValueError(f"{name!r} does not fit the model: {error}") from error
 
 
 def refuse_pickle(path: Path) -> None:

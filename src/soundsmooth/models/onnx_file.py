@@ -7,29 +7,26 @@ was hashed is what runs, because the sessions are made from the very bytes that 
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from ..core.grid import Floats
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
+from ..core.limits import seconds
 from ..core.machine import check_batch_memory, cores
 from ..core.plain_files import read_plain
-from ..independence.proof import Report
-from ..independence.proof.onnx_graph import draws_at_random
-from ..independence.proof.onnx_schema import malformed, suspicious
-from .kind import ModelKind
+from ..independence.proof import ProofReport
 from .model_source import ModelSource, OnnxBytes, is_path
-from .onnx_session import LEVELS, PROVIDERS, run
+from .onnx_facts import read_facts
+from .onnx_session import LEVELS, PROVIDERS
 from .options import ModelOptions
-from .protocol import Identity, Model, Votes, votes
-from .proved_session import Frozen, Runtime, freeze, proved_session, runtime_here
+from .protocol import Identity, Model, ModelKind, Votes, votes
+from .proved_session import Frozen, Runtime, freeze, proved_session
 from .recipe import ModelRecipe
-from .sandbox.client import try_out
+from .sandbox.client import TIMEOUT, try_out
 
 if TYPE_CHECKING:
     import onnx
@@ -64,7 +61,7 @@ class OnnxModel(Model):
         elsewhere=("onnxruntime",),
         options=_promised_options,
     )
-    report: Report | None = None
+    report: ProofReport | None = None
 
     def __init__(
         self,
@@ -72,19 +69,22 @@ class OnnxModel(Model):
         device: str | None = None,
         threads: int | None = None,
         independence: str | Independence = "auto",
+        timeout: float | None = None,
     ) -> None:
+        """`timeout` is the number of seconds that another process, which runs or tries the graph, takes at most."""
         self.demand = parse_demand(independence)
+        self._timeout = TIMEOUT if timeout is None else seconds(timeout)
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
-        self._graph = path if isinstance(path, OnnxBytes) else OnnxBytes(*read_model(Path(path)))
-        self._input, shape, self._output = ends(self._graph.content)
-        self.batch: int | None = shape[0]
-        self.shape: tuple[int, ...] | None = None if None in shape[1:] else tuple(d for d in shape[1:] if d)
-        if unproved_independence(self.demand).measured and not self._may_be_measured:
+        self._graph = path if isinstance(path, OnnxBytes) else read_model(Path(path))
+        self._facts = read_facts(self._graph.content)
+        self.batch, *sizes = self._facts.shape
+        self.shape = None if None in sizes else tuple(size for size in sizes if size)
+        if unproved_independence(self.demand).measured and self._facts.draws:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
-        self._start()
-        self._made = self._best = freeze(self._graph.content, self._runtime)
-        self._proofs: dict[tuple[int, ...], tuple[Frozen, Report]] = {}
+        self._runtime = self._start()
+        self._made = self._best = freeze(self._runtime)
+        self._proofs: dict[tuple[int, ...], tuple[Frozen, ProofReport]] = {}
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
@@ -92,41 +92,28 @@ class OnnxModel(Model):
 
     @classmethod
     def of(cls, source: ModelSource, options: ModelOptions) -> "OnnxModel":
-        cls._reject(options)
-        return cls(source.model, options.device, options.threads, options.independence)
-
-    @staticmethod
-    def _reject(options: ModelOptions) -> None:
         options.reject(
             ("weights", "channels_last", "dtype", "compile"),
             "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
         )
+        return cls(source.model, options.device, options.threads, options.independence, options.timeout)
 
     @classmethod
     def sendable(cls, source: Any, options: dict[str, Any]) -> OnnxBytes:
         options.setdefault("threads", cores())
-        return source if isinstance(source, OnnxBytes) else OnnxBytes(*read_model(Path(source)))
+        return source if isinstance(source, OnnxBytes) else read_model(Path(source))
 
-    def _start(self) -> None:
-        """Get ready to make sessions: a file on which the runtime might die is tried out in another process first."""
-        if suspicious(onnx_model(self._graph.content)):
-            try_out(self._graph.content, self._input, self._output, (self.batch or 1, *(self.shape or ())))
-
-    @property
-    def _runtime(self) -> Runtime:
-        """Where sessions are made."""
-        place = (self._device, self._number, self._threads)
-        return runtime_here(self._graph.content, *place, self._input, self._output)
+    def _start(self) -> Runtime:
+        """Where sessions are made. A file on which the runtime might die is tried out in another process first."""
+        if self._facts.suspicious:
+            try_out(self._graph.content, self._facts, (self.batch or 1, *(self.shape or ())), self._timeout)
+        return Runtime(self._graph.content, self._facts, self._threads, self._device, self._number)
 
     @property
     def _without_proof(self) -> Independence:
         """Measured, if rows can be voted alone."""
-        can_be = self.batch is None and hasattr(os, "fork") and self._may_be_measured
+        can_be = self.batch is None and hasattr(os, "fork") and not self._facts.draws
         return measured() if can_be else CHECKED
-
-    @cached_property
-    def _may_be_measured(self) -> bool:
-        return not draws_at_random(self._graph.content)
 
     def identity(self) -> Identity:
         proved = self.report is not None and self.report.proved
@@ -146,9 +133,9 @@ class OnnxModel(Model):
         if self.demand == PROVED and not self.report.proved:
             raise ValueError(f"independence cannot be proved for this graph: {self.report.reason}")
 
-    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, Report]:
+    def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
         check_batch_memory(batch, shape)
-        return proved_session(self._graph.content, self._runtime, self._best, shape, batch)
+        return proved_session(self._runtime, self._best, shape, batch)
 
     def replica(self, number: int) -> "OnnxModel":
         return self  # a session may run in several threads at once
@@ -165,22 +152,22 @@ class OnnxModel(Model):
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
         """The graph's first output for a batch."""
-        return np.asarray(run(self._made.session, self._output, self._input, values))
+        return self._runtime.scores(self._made.session, values)
 
 
-def read_model(path: Path) -> tuple[bytes, str]:
+def read_model(path: Path) -> OnnxBytes:
     """The model as one piece of bytes, and the SHA-256 of its file and of every file of weights it names."""
     content, model, files = _read(path)
     digest = hashlib.sha256(content)
     if not files:
-        return content, digest.hexdigest()
+        return OnnxBytes(content, digest.hexdigest())
     for name, weights in files.items():
         digest.update(name.encode() + b"\0" + hashlib.sha256(weights).digest())
     for tensor in _outside(model):  # from the bytes that were hashed, not from the disk again
         _put_inside(tensor, files[_entry(tensor, "location")])
     if model.ByteSize() > MOST_BYTES:
         raise ValueError(f"{str(path)!r} with its weights exceeds the 2 GiB that one ONNX message can hold")
-    return model.SerializeToString(), digest.hexdigest()
+    return OnnxBytes(model.SerializeToString(), digest.hexdigest())
 
 
 def _read(path: Path) -> tuple[bytes, "onnx.ModelProto", dict[str, bytes]]:
@@ -302,58 +289,6 @@ def _tensors(message: Any) -> "list[onnx.TensorProto]":
     found = []
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
-            parts = value if _repeated(value) else [value]
+            parts = [value] if hasattr(value, "ListFields") else value
             found += [tensor for part in parts for tensor in _tensors(part)]
     return found
-
-
-def _repeated(value: Any) -> bool:
-    return hasattr(value, "__len__") and not hasattr(value, "ListFields")
-
-
-def ends(graph: bytes) -> tuple[str, tuple[int | None, ...], str]:
-    """The input's name and shape, and the first output's name, read from the file and not asked of the runtime.
-
-    A ValueError for a file on which the runtime might die, or that is no classifier.
-    """
-    model = onnx_model(graph)
-    problem = malformed(model)
-    if problem is not None:
-        raise ValueError(f"the model is malformed: {problem}")
-    found = model.graph
-    held = {tensor.name for tensor in found.initializer} | {tensor.values.name for tensor in found.sparse_initializer}
-    name, shape = only_input([_input(each) for each in found.input if each.name not in held])
-    if not found.output:
-        raise ValueError("the model has no output")
-    return name, shape, found.output[0].name
-
-
-def onnx_model(graph: bytes) -> "onnx.ModelProto":
-    import onnx
-
-    return onnx.load_model_from_string(graph)
-
-
-def _input(value: Any) -> tuple[str, str, list[object]]:
-    import onnx
-
-    kind = value.type.tensor_type
-    if kind.elem_type == onnx.TensorProto.FLOAT:
-        written = "tensor(float)"
-    else:
-        written = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
-    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
-    return value.name, written, sizes
-
-
-def only_input(inputs: Sequence[tuple[str, str, Sequence[object]]]) -> tuple[str, tuple[int | None, ...]]:
-    """Name and shape of the one input of these (name, type, shape); None stands for an axis without a fixed size."""
-    if len(inputs) != 1:
-        raise ValueError(f"the model must have one input, not {len(inputs)}: {[name for name, _, _ in inputs]}")
-    name, kind, sizes = inputs[0]
-    if kind != "tensor(float)":
-        raise ValueError(f"the model's input must be float32, not {kind}")
-    shape = tuple(d if isinstance(d, int) and d > 0 else None for d in sizes)
-    if len(shape) < 2:
-        raise ValueError(f"the model's input must be [batch, …], not {list(sizes)}")
-    return name, shape

@@ -5,18 +5,19 @@ optimizer works once and writes down what it made of the graph; a second session
 rewriting turned off, and writes down the graph that it runs. This last graph is the one that is inspected.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import first_line
-from ..independence.proof import Report, prove_onnx
-from ..independence.proof.onnx_graph import OnnxGraph, hopeless
-from ..independence.proof.onnx_seen import Probe
+from ..independence.proof import ProofReport, prove_onnx
+from ..independence.proof.onnx_graph import OnnxGraph
 from ..independence.proof.report import not_proved
 from ..independence.proof.values import Unproved
+from .onnx_facts import OnnxFacts
 from .onnx_session import LEVELS, NotFrozenError, frozen_session, run, run_all, session
 
 
@@ -29,38 +30,38 @@ class Frozen(NamedTuple):
     why_not: str = ""
 
 
-@dataclass(frozen=True)
 class Runtime:
-    """Makes sessions for one graph, here or in another process."""
+    """Makes and runs sessions for one graph, in this process. `SandboxedGraph` does so in another one."""
 
-    plain: Callable[[str], Any]
-    """A session with this level of optimization."""
-    frozen: Callable[[str], tuple[Any, bytes]]
-    """A session for what the optimizer made of the graph, and the graph that it runs; or a NotFrozenError."""
-    vote: Callable[[Any, npt.NDArray[Any]], npt.NDArray[Any]]
-    """A session's first output for a batch."""
-    probe: Probe
-    """Another graph, run as it is, where and how sessions run."""
+    def __init__(self, graph: bytes, facts: OnnxFacts, threads: int, device: str = "cpu", number: str = "") -> None:
+        self.graph, self.facts, self.threads = graph, facts, threads
+        self._place = device, number, threads
+
+    def plain(self, level: str) -> Any:
+        """A session with this level of optimization."""
+        return session(self.graph, *self._place, level)
+
+    def frozen(self, level: str) -> tuple[Any, bytes]:
+        """A session for what the optimizer makes of the graph, and the graph that it runs; or a NotFrozenError."""
+        return frozen_session(self.graph, *self._place, level)
+
+    def scores(self, made: Any, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A session's first output for a batch."""
+        return np.asarray(run(made, self.facts.output, self.facts.input, batch))
+
+    def trial(self, made: Any, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same for a batch of no consequence, before the first vote."""
+        return self.scores(made, batch)
+
+    def probe(self, model: bytes, outputs: Sequence[str]) -> Callable[[npt.NDArray[Any]], Sequence[npt.NDArray[Any]]]:
+        """Another graph, run as it is, where and how sessions run."""
+        watched = session(model, *self._place, "none")
+        return lambda batch: run_all(watched, outputs, self.facts.input, batch)
 
 
-def runtime_here(graph: bytes, device: str, number: str, threads: int, name: str, output: str) -> Runtime:
-    """Sessions in this process; `name` and `output` are the graph's ends."""
-
-    def probe(model: bytes, outputs: Any) -> Callable[[npt.NDArray[Any]], Any]:
-        watched = session(model, device, number, threads, "none")
-        return lambda batch: run_all(watched, outputs, name, batch)
-
-    return Runtime(
-        lambda level: session(graph, device, number, threads, level),
-        lambda level: frozen_session(graph, device, number, threads, level),
-        lambda made, batch: run(made, output, name, batch),
-        probe,
-    )
-
-
-def freeze(graph: bytes, runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
+def freeze(runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
     """A session for what the optimizer makes of a graph, if its graph can be known and could be proved."""
-    why_not = hopeless(graph)
+    why_not = runtime.facts.hopeless
     if why_not is None:
         try:
             session, running = runtime.frozen(level)
@@ -70,24 +71,22 @@ def freeze(graph: bytes, runtime: Runtime, level: str = LEVELS[0]) -> Frozen:
     return Frozen(runtime.plain(level), level, None, why_not)
 
 
-def proved_session(
-    graph: bytes, runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int
-) -> tuple[Frozen, Report]:
+def proved_session(runtime: Runtime, best: Frozen, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
     """The fully optimized session and what is proved of it; a less optimized one if only that can be proved."""
     report = _report(runtime, best, shape, batch)
-    if not report.proved and _may_be_proved(graph):
+    if not report.proved and _may_be_proved(runtime.graph):
         for level in LEVELS[1:]:
-            lower = freeze(graph, runtime, level)
+            lower = freeze(runtime, level)
             found = _report(runtime, lower, shape, batch)
             if found.proved:
                 return lower, found
     return best, report
 
 
-def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> Report:
+def _report(runtime: Runtime, made: Frozen, shape: tuple[int, ...], batch: int) -> ProofReport:
     if made.graph is None:
         return not_proved(made.why_not, batch)
-    return prove_onnx(made.graph, runtime.probe, lambda values: runtime.vote(made.session, values), shape, batch)
+    return prove_onnx(made.graph, runtime.probe, partial(runtime.trial, made.session), shape, batch)
 
 
 def _may_be_proved(graph: bytes) -> bool:

@@ -10,8 +10,7 @@ import gc
 import hashlib
 import random
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,34 +20,25 @@ from ..core.grid import Floats
 _TAG = b"soundsmooth row v1"
 
 
-@dataclass(frozen=True)
-class Generators:
-    """The generators of a process: the global ones of Python, NumPy and torch, and those that objects hold."""
+def find_generators() -> list[Any]:
+    """The generators that objects hold, as far as the garbage collector can reach; not one that only C code holds."""
+    kinds = _kinds()
+    return list({id(each): each for each in _reachable() if issubclass(type(each), kinds)}.values())
 
-    held: tuple[Any, ...]
 
-    @classmethod
-    def found(cls) -> "Generators":
-        """All that the garbage collector can reach. One that only C code holds is not among them."""
-        kinds, found = _kinds(), dict[int, Any]()
-        for each in _reachable():
-            if issubclass(type(each), kinds):
-                found[id(each)] = each
-        return cls(tuple(found.values()))
+def seed_generators(held: Iterable[Any], row: Floats) -> None:
+    """Seed these generators and the global ones of Python, NumPy and torch from the row.
 
-    def seed(self, row: Floats) -> None:
-        """Seed all of them from the row.
-
-        Guarantee: what they draw from now on is a function of the row's bits. Generators of one kind draw the same.
-        """
-        seed = hashlib.sha256(_TAG + np.ascontiguousarray(row).tobytes()).digest()
-        _reseed(random, seed)
-        np.random.seed(np.frombuffer(seed, np.uint32))
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.default_generator.manual_seed(_number(seed))
-        for each in self.held:
-            _reseed(each, seed)
+    Guarantee: what they draw from now on is a function of the row's bits. Generators of one kind draw the same.
+    """
+    seed = hashlib.sha256(_TAG + np.ascontiguousarray(row).tobytes()).digest()
+    _reseed(random, seed)
+    np.random.seed(np.frombuffer(seed, np.uint32))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(_number(seed))
+    for each in held:
+        _reseed(each, seed)
 
 
 def _reachable() -> Iterator[object]:

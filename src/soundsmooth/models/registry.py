@@ -2,9 +2,8 @@
 
 from .callables import CallableModel
 from .isolated import IsolatedOnnxModel
-from .kind import ModelKind
 from .onnx_file import OnnxModel
-from .protocol import Model
+from .protocol import Model, ModelKind
 from .torch_module import TorchModel
 
 #: The first that accepts a source makes the model.

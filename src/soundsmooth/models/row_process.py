@@ -26,8 +26,8 @@ from ..core.errors import describe_error
 from ..core.grid import Floats
 from ..core.independence import ASSUMED
 from .protocol import Model
-from .random_generators import Generators
-from .sandbox.confine import give_up, seal
+from .random_generators import find_generators, seed_generators
+from .sandbox.confine import give_up, seal, silence
 
 #: What it is asked for: a child for the next row, the end of a child.
 FORK, END = "fork", "end"
@@ -48,17 +48,20 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     os.setsid()
     warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
-        model, generators = _made(recipe, shape, folder, script)
+        model = _make_model(recipe, folder, script)
+        problem = _why_not_alone(model, shape)
+        generators = [] if problem else _settle()
     except BaseException as error:
-        pipe.send_bytes((str(error) if isinstance(error, _NotAlone) else _unmade(error)).encode())
+        problem = f"the model cannot be made in a fresh process: {describe_error(error)}"
+    pipe.send_bytes(problem.encode())
+    if problem:
         return
-    pipe.send_bytes(b"")
     children, rights = dict[int, int](), _rights()
     with suppress(EOFError, OSError):
         while True:
             what, number = pipe.recv()
             if what == FORK and _rights() == rights:
-                children[number] = _forked(model, generators, recv_handle(pipe))
+                children[number] = _fork_child(model, generators, recv_handle(pipe))
             elif what == FORK:
                 return  # a row has changed this process, and later ones could see it
             else:
@@ -75,36 +78,33 @@ def _rights() -> tuple[object, ...]:
     return os.getpriority(os.PRIO_PROCESS, 0), limits, where, how
 
 
-class _NotAlone(Exception):  # noqa: N818 (it is an answer about a model)
-    """Why rows cannot be voted alone by a model that can be made."""
-
-
-def _unmade(error: BaseException) -> str:
-    return f"the model cannot be made in a fresh process: {describe_error(error)}"
-
-
-def _made(recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> tuple[Model, Generators]:
-    """The model as it is before every row: made from the recipe, asked once, and with nothing that goes on by itself.
-
-    Its one vote is on black: what it imports or allocates when it is first asked is there before the forks.
-    """
+def _make_model(recipe: bytes, folder: str, script: Mapping[str, Any]) -> Model:
+    """The model, from the recipe; what is imported for it does not see this process fork."""
     _ignore_forks()
     sys.path.insert(0, folder)
     multiprocessing.spawn.prepare(dict(script))
     model: Model = pickle.loads(recipe).build(device="cpu", threads=1, independence=ASSUMED)
+    return model
+
+
+def _why_not_alone(model: Model, shape: tuple[int, ...]) -> str:
+    """Why rows cannot be voted alone by a model that could be made; empty if they can.
+
+    It votes once, on black: what it imports or allocates when it is first asked is there before the forks. Nothing of
+    its own may go on by itself, and nothing may be shared with others.
+    """
     _one_thread()
     try:
         _vote(model, np.zeros(shape, np.float32))
     except Exception as error:
-        raise _NotAlone(
-            f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
-        ) from error
+        return f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
     _one_thread()  # of what it has imported only now
-    _settle()
-    generators = Generators.found()
-    gc.collect()
-    gc.freeze()  # children share what is there
-    return model, generators
+    shared = _shared_memory()
+    if _thread._count():
+        return "the model leaves threads running, which could remember rows"
+    if _child_processes():
+        return "the model leaves processes running, which could remember rows"
+    return f"the model keeps memory that processes share, which could remember rows: {shared[0]}" if shared else ""
 
 
 def _one_thread() -> None:
@@ -136,18 +136,8 @@ def _ignore_forks() -> None:
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
 
 
-def _settle() -> None:
-    """Nothing of the model's own runs in this process from now on, and nothing is shared with others.
-
-    What is found to be is a `_NotAlone`; what can be stopped is.
-    """
-    shared, processes = _shared_memory(), _child_processes()
-    if _thread._count():
-        raise _NotAlone("the model leaves threads running, which could remember rows")
-    if processes:
-        raise _NotAlone("the model leaves processes running, which could remember rows")
-    if shared:
-        raise _NotAlone(f"the model keeps memory that processes share, which could remember rows: {shared[0]}")
+def _settle() -> list[Any]:
+    """Stop what of the model's own could still run in this process; the generators that are found in it."""
     gc.callbacks.clear()
     sys.settrace(None)
     sys.setprofile(None)
@@ -155,11 +145,13 @@ def _settle() -> None:
     for number in signal.valid_signals() - {signal.SIGINT}:
         if callable(signal.getsignal(number)) or number == signal.SIGCHLD:
             signal.signal(number, signal.SIG_DFL)
-    with Path(os.devnull).open("r+b", buffering=0) as nothing:
-        for descriptor in (0, 1, 2):
-            os.dup2(nothing.fileno(), descriptor)
+    silence()
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         os.chdir(folder)
+    generators = find_generators()
+    gc.collect()
+    gc.freeze()  # children share what is there
+    return generators
 
 
 def _shared_memory() -> list[str]:
@@ -182,7 +174,7 @@ def _child_processes() -> str:
     return ""
 
 
-def _forked(model: Model, generators: Generators, channel: int) -> int:
+def _fork_child(model: Model, generators: list[Any], channel: int) -> int:
     """A child that votes on the row that comes on its channel; its number."""
     child = os.fork()
     if child:
@@ -196,7 +188,7 @@ def _forked(model: Model, generators: Generators, channel: int) -> int:
         mine = Connection(channel)
         mine.send_bytes(READY)
         row = mine.recv()
-        generators.seed(row)
+        seed_generators(generators, row)
         mine.send_bytes(LABEL.pack(_vote(model, row)))
     finally:
         os._exit(0)

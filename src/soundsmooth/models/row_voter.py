@@ -15,11 +15,11 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.grid import Floats
 from ..core.machine import cores
@@ -45,14 +45,7 @@ def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | 
         return str(error)
 
 
-class _Child(NamedTuple):
-    """A process that has its row."""
-
-    number: int
-    channel: Connection
-
-
-class RowVoter:
+class RowVoter(AbstractContextManager["RowVoter"]):
     """A fresh process that votes on rows, each alone.
 
     Guarantee: unless the model's code works against it, the vote of a row is a function of the row and the recipe. A
@@ -78,9 +71,6 @@ class RowVoter:
         theirs.close()
         self._begun = 0
 
-    def __enter__(self) -> "RowVoter":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -94,22 +84,25 @@ class RowVoter:
 
     def wait(self) -> None:
         """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
-        problem = self._said()
+        try:
+            problem = self._pipe.recv_bytes().decode(errors="replace")
+        except (EOFError, OSError):
+            raise _ended_early() from None
         if problem:
             raise ValueError(problem)
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
         """The votes of the rows, in order; on each core there is one at work."""
-        at_work: deque[_Child] = deque()
+        at_work: deque[tuple[int, Connection]] = deque()
         for row in rows:
             if len(at_work) == cores():
-                yield self._finish(at_work.popleft())
+                yield self._finish(*at_work.popleft())
             at_work.append(self._begin(row))
         while at_work:
-            yield self._finish(at_work.popleft())
+            yield self._finish(*at_work.popleft())
 
-    def _begin(self, row: Floats) -> _Child:
-        """A child that holds nothing but its channel gets the row on it.
+    def _begin(self, row: Floats) -> tuple[int, Connection]:
+        """A child that holds nothing but its channel gets the row on it; its number and our end of the channel.
 
         The next child is not asked for before: its channel would lie where this one could take it.
         """
@@ -119,31 +112,23 @@ class RowVoter:
             self._pipe.send((FORK, self._begun))
             send_handle(self._pipe, theirs.fileno(), self._process.pid)
         theirs.close()
-        if _received(channel, 1) != READY:
-            raise _ended()
+        if _receive(channel, 1) != READY:
+            raise _ended_early()
         with suppress(OSError):
             channel.send(row)
-        return _Child(self._begun, channel)
+        return self._begun, channel
 
-    def _finish(self, child: _Child) -> int:
-        answer = _received(child.channel, MOST_ANSWER)
-        child.channel.close()
+    def _finish(self, child: int, channel: Connection) -> int:
+        answer = _receive(channel, MOST_ANSWER)
+        channel.close()
         try:
-            self._pipe.send((END, child.number))
+            self._pipe.send((END, child))
         except OSError:
-            raise _ended() from None
-        is_label = len(answer) == LABEL.size
-        return int(LABEL.unpack(answer)[0]) if is_label else NOBODY
-
-    def _said(self) -> str:
-        """What the fresh process says: nothing, or a problem."""
-        try:
-            return self._pipe.recv_bytes().decode(errors="replace")
-        except (EOFError, OSError):
-            raise _ended() from None
+            raise _ended_early() from None
+        return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
 
 
-def _received(channel: Connection, most: int) -> bytes:
+def _receive(channel: Connection, most: int) -> bytes:
     """What a child says next; nothing if it has ended, says too much, or takes too long."""
     try:
         return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
@@ -151,7 +136,7 @@ def _received(channel: Connection, most: int) -> bytes:
         return b""
 
 
-def _ended() -> ValueError:
+def _ended_early() -> ValueError:
     return ValueError(
         "the fresh process ended unexpectedly; a script that measures independence must be importable: "
         'put what it does under if __name__ == "__main__":'

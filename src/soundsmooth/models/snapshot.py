@@ -1,6 +1,6 @@
 """A torch module as it was, to be compared with what it is now, bit for bit and where it lies."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.arrays import Fetched, concatenate, private_copy
@@ -32,10 +32,6 @@ class Snapshot:
         answer = Fetched(concatenate(differ)) if differ else None
         return lambda: answer is not None and any(answer.get())
 
-    def _tensors(self) -> "Iterator[torch.Tensor]":
-        yield from self._module.parameters()
-        yield from self._module.buffers()
-
     def _look(self) -> tuple[object, ...]:
         """The architecture, and what each tensor is called, where it lies and how it is read."""
         named = [*self._module.named_parameters(), *self._module.named_buffers()]
@@ -46,7 +42,7 @@ class Snapshot:
         """Large tensors as they are, small ones as one array for each size of a number: a comparison is a launch."""
         large: list[Any] = []
         small: dict[Any, list[Any]] = {}
-        for tensor in self._tensors():
+        for tensor in (*self._module.parameters(), *self._module.buffers()):
             flat = _flat(tensor)
             alike = large if len(flat) >= LARGE else small.setdefault(flat.dtype, [])
             alike.append(flat if flat.is_cuda else flat.cpu().numpy())

@@ -4,18 +4,17 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import Report, exported, prove_torch
+from ..independence.proof import ProofReport, export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
-from .kind import CLOSED, OPEN, ModelKind
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
-from .protocol import NOBODY, Identity, Model, Votes, check_scores
+from .protocol import CLOSED, NOBODY, OPEN, Identity, Model, ModelKind, Votes, check_scores
 from .recipe import ModelRecipe
 from .row_voter import why_not_alone
 from .snapshot import Snapshot
@@ -56,7 +55,7 @@ class TorchModel(Model):
         software=("torch", "triton"),
         options=_promised_options,
     )
-    report: Report | None = None
+    report: ProofReport | None = None
 
     def __init__(
         self,
@@ -75,12 +74,13 @@ class TorchModel(Model):
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         self.demand = parse_demand(independence)
         self._independence = unproved_independence(self.demand)
-        self._graphs: dict[tuple[int, ...], _ProvedGraph | None] = {}
+        self._graphs: dict[tuple[int, ...], tuple[Forward, Snapshot] | None] = {}
+        """By the shape of batches: the graph that votes in the module's place, and the numbers that it reads."""
         self._measurable: dict[tuple[int, ...], Independence] = {}
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _numbered(_device_of(module) if device is None else _device_named(device))
+        self._device = _device_of(module) if device is None else _device_named(device)
         self._channels_last = channels_last
         self._module = self._private_copy(module)
         self._compilation = compilation
@@ -175,24 +175,21 @@ class TorchModel(Model):
 
         Until now the module has not voted: a graph did, or nothing.
         """
-        if shape in self._measurable:
-            return self._measurable[shape]
-        why_not = why_not_alone(self.recipe, shape)
-        self._measurable[shape] = measured() if why_not is None else CHECKED
-        if why_not is not None:
-            self._warn(why_not)
+        if shape not in self._measurable:
+            why_not = why_not_alone(self.recipe, shape)
+            self._measurable[shape] = measured() if why_not is None else CHECKED
+            if why_not is not None:
+                message = f"the rows' independence is neither proved nor measured, only checked: {why_not}"
+                warnings.warn(message, stacklevel=3)
         return self._measurable[shape]
 
-    def _warn(self, why_not: str) -> None:
-        warnings.warn(f"the rows' independence is neither proved nor measured, only checked: {why_not}", stacklevel=4)
-
-    def _graph(self, shape: tuple[int, ...], batch: int) -> "_ProvedGraph | None":
+    def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
-        made = exported(self._module, example)
+        made = export_module(self._module, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
-            return _ProvedGraph(forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph))
+            return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)
         if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         return None
@@ -209,12 +206,12 @@ class TorchModel(Model):
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
-        graph = self._graphs.get(tuple(batch.shape))
-        return (self._plain if graph is None else graph.forward)(batch)
+        forward, _ = self._graphs.get(tuple(batch.shape)) or (self._plain, None)
+        return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
         """Of graphs, whether the numbers that they read have changed; of the module, whether its digest has."""
-        graphs = [graph.weights.compare() for graph in self._graphs.values() if graph is not None]
+        graphs = [read.compare() for _, read in filter(None, self._graphs.values())]
         if self._independence.proved:
             return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
@@ -346,13 +343,6 @@ class TorchModel(Model):
         }
 
 
-class _ProvedGraph(NamedTuple):
-    """A graph that votes in the module's place, and the numbers that it read when it was made."""
-
-    forward: Forward
-    weights: Snapshot
-
-
 def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
     """The class with the highest score, of several the first (as torch promises for `max`); NOBODY if one is NaN."""
     import torch
@@ -362,19 +352,13 @@ def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
 
 
 def _device_named(name: str) -> "torch.device":
-    import torch
-
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
-
-
-def _numbered(device: "torch.device") -> "torch.device":
     """`cuda` alone means the first GPU; which one must not change when somebody selects another."""
     import torch
 
-    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
+    try:
+        return torch.device("cuda:0" if name == "cuda" else name)
+    except RuntimeError:
+        raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
 
 
 def _device_of(module: "torch.nn.Module") -> "torch.device":

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ..core.plain_files import MissingFileError, open_plainly, plain_file
+from ..core.plain_files import MissingFileError, plain_file
 
 NAME = "run.db"
 #: The header of a log. It changes whenever the log begins anew.
@@ -50,7 +50,7 @@ def beside_sqlite(path: Path) -> Iterator[BinaryIO]:
     Guarantee: SQLite keeps its locks on the file. (On POSIX a process loses all its locks on a file when it closes any
     descriptor of it. Then another process might take the log away, and with it what is committed later.)
     """
-    file = open_plainly(path, "run")
+    file = plain_file(path, "run")
     try:
         yield file
     finally:

@@ -12,8 +12,7 @@ from ..core.independence import Independence
 from ..core.limits import thread_count
 from ..core.machine import PRECISIONS
 from ..models import Identity
-from ..models.kind import FlagValues
-from ..models.protocol import open_ends_text
+from ..models.protocol import FlagValues, open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
 from ..runs.stored import whole

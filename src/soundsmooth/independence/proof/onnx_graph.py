@@ -152,11 +152,11 @@ def parsed(model: bytes) -> "onnx.ModelProto":
         raise Unproved("this is not an ONNX model, or a broken one") from None
 
 
-def hopeless(model: bytes) -> str | None:
+def hopeless(model: "onnx.ModelProto") -> str | None:
     """Why a file may not count as proved, whatever the optimizer makes of it: an operator draws at random or is the
     runtime's own, or a flag outside the dialect.
     """
-    for node in _all_nodes(parsed(model)):
+    for node in _all_nodes(model):
         if node.op_type in RANDOM:
             return f"{_called(node)}: it draws at random"
         if node.domain == INTERNAL:
@@ -167,11 +167,10 @@ def hopeless(model: bytes) -> str | None:
     return None
 
 
-def draws_at_random(model: bytes) -> bool:
+def draws_at_random(model: "onnx.ModelProto") -> bool:
     """Whether an operator of a file draws, or would if its flag for training said so."""
     return any(
-        node.op_type in RANDOM or ("Dropout" in node.op_type and any(node.input[2:]))
-        for node in _all_nodes(parsed(model))
+        node.op_type in RANDOM or ("Dropout" in node.op_type and any(node.input[2:])) for node in _all_nodes(model)
     )
 
 
@@ -287,15 +286,10 @@ def _attribute(proto: "onnx.AttributeProto") -> Attribute:
     return None
 
 
-def fixed_batch(declared: Sequence[int | None]) -> int | None:
-    """The batch size, where the graph has it written into it."""
-    return declared[0]
-
-
 def inputs_fit(declared: Sequence[int | None], shape: Shape) -> bool:
-    """Whether inputs of this shape are those that the graph declares."""
-    return len(declared) == len(shape) + 1 and all(
-        size in (None, given) for size, given in zip(declared[1:], shape, strict=False)
+    """Whether batches of this shape are those that the graph declares."""
+    return len(declared) == len(shape) and all(
+        size in (None, given) for size, given in zip(declared, shape, strict=False)
     )
 
 

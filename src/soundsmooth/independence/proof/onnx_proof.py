@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...core.errors import first_line
-from .onnx_graph import OnnxGraph, fixed_batch, inputs_fit
+from .onnx_graph import OnnxGraph, inputs_fit
 from .onnx_seen import Probe, Seen, computed, instrumented, survey
-from .report import Report, not_proved, proved
+from .report import ProofReport, not_proved, proved
 from .values import Contradiction, Shape, Unproved, Value
 from .witness import Subject, disagreement
 
@@ -25,13 +25,13 @@ def prove_onnx(
     *,
     internal: bool = True,
     witness: bool = True,
-) -> Report:
+) -> ProofReport:
     """Whether every output row of the graph that runs is the same function of its own input row, at this batch size.
 
     `probe` runs an instrumented copy of the graph where the graph itself runs; `votes` is the graph itself. `internal`
     admits operators that only onnxruntime's optimizer may write; for what it has written.
 
-    Guarantee: see `Report`. What is not understood is not proved.
+    Guarantee: see `ProofReport`. What is not understood is not proved.
     """
     try:
         graph = OnnxGraph(running, internal)
@@ -40,7 +40,7 @@ def prove_onnx(
     try:
         seen = _argue(graph, probe, shape, batch)
         if witness:
-            fixed = fixed_batch(graph.declared) is not None
+            fixed = graph.declared[0] is not None
             disagreement(_subject(graph, seen, probe, votes, shape), shape, batch, fixed)
     except Unproved as reason:
         return not_proved(str(reason), batch, graph.operators, isinstance(reason, Contradiction))
@@ -51,7 +51,7 @@ def prove_onnx(
 
 def _argue(graph: OnnxGraph, probe: Probe, shape: Shape, batch: int) -> Seen:
     """The argument at the promised batch size, and what was seen there; Unproved if there is a gap in it."""
-    if not inputs_fit(graph.declared, shape) or fixed_batch(graph.declared) not in (None, batch):
+    if not inputs_fit(graph.declared, (batch, *shape)):
         raise Unproved(f"the graph does not take batches of {[batch, *shape]}")
     seen = survey(graph.proto, graph.constants, probe, np.full((batch, *shape), 0.5, np.float32))
     graph.check_output(graph.walk(batch, seen), batch)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Report:
+class ProofReport:
     """Whether every output row of a graph was proved to be the same function of its own input row.
 
     Guarantee: if `proved`, then in batches of size `batch`, at every position b, row b of the first output is f(row b
@@ -38,16 +38,16 @@ class Report:
         }
 
 
-def proved(batch: int, operators: Mapping[str, int]) -> Report:
+def proved(batch: int, operators: Mapping[str, int]) -> ProofReport:
     """The report of a finished proof."""
     count = sum(operators.values())
     same = f"each output row is the same function of its own input row, at every position of a batch of {batch}"
     reason = f"{same}, up to rounding and NaN ({count} nodes; by argument, and seen by a witness)"
-    return Report(True, reason, batch, count, operators)
+    return ProofReport(True, reason, batch, count, operators)
 
 
 def not_proved(
     reason: str, batch: int, operators: Mapping[str, int] | None = None, contradiction: bool = False
-) -> Report:
+) -> ProofReport:
     """The report of a proof that failed, and why."""
-    return Report(False, reason, batch, sum((operators or {}).values()), operators or {}, contradiction)
+    return ProofReport(False, reason, batch, sum((operators or {}).values()), operators or {}, contradiction)

@@ -39,7 +39,7 @@ class Exported:
     why_not: str = ""
 
 
-def exported(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
+def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
     """The module as a plain graph for any batch size, or for that of the example.
 
     The graph shares its parameters' memory with `module`. Run it in the module's place.
@@ -77,13 +77,9 @@ def _tensors(program: "ExportedProgram", module: "torch.nn.Module", home: "torch
     for spec in program.graph_signature.input_specs:
         name = str(spec.target)
         if spec.kind.name in INPUTS and name in exported and _is_plain(exported[name], name):
-            constant = spec.kind.name == "CONSTANT_TENSOR"
-            tensors[name] = _copied(exported[name], home) if constant else _same(name, own.get(name), exported[name])
+            found, constant = exported[name], spec.kind.name == "CONSTANT_TENSOR"
+            tensors[name] = found.detach().clone().to(home) if constant else _same(name, own.get(name), found)
     return tensors
-
-
-def _copied(tensor: "torch.Tensor", home: "torch.device") -> "torch.Tensor":
-    return tensor.detach().clone().to(home)
 
 
 def _same(name: str, own: "torch.Tensor | None", exported: "torch.Tensor") -> "torch.Tensor":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import first_line
 from .torch_call import Call
-from .torch_memory import Memory
+from .torch_memory import AliasSets
 from .torch_rules import AtenRule, by_operator
 from .torch_seen import FLOATS, INTEGERS, Seen, Sight, named
 from .values import UNDEFINED, Shape, Unproved, Value
@@ -92,7 +92,7 @@ def overwritten(graph: "fx.Graph", fixed: "set[fx.Node]") -> "dict[fx.Node, list
     """For each call that writes into memory of constants, the nodes that share it. Unproved if a call writes elsewhere
     than into what is seen through its result alone.
     """
-    memory = Memory(graph.nodes)
+    memory = AliasSets(graph.nodes)
     found: dict[fx.Node, list[fx.Node]] = {}
     for node in graph.nodes:
         if node.op != "call_function":

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
-class Memory:
+class AliasSets:
     """Which nodes of a graph may share memory: two nodes with the same root may, two others do not.
 
     Nodes are told in the order of the graph.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...core.errors import first_line
-from .report import Report, not_proved, proved
+from .report import ProofReport, not_proved, proved
 from .torch_export import Exported
 from .torch_graph import Walk, constants, output
 from .torch_seen import Array, Seen, Sight, as_array, named, watched
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from torch import fx
 
 
-def prove_torch(made: Exported, example: "torch.Tensor", witness: bool = True) -> Report:
+def prove_torch(made: Exported, example: "torch.Tensor", witness: bool = True) -> ProofReport:
     """Whether every output row of the graph is the same function of its own input row, in batches like the example.
 
-    Guarantee: see `Report`.
+    Guarantee: see `ProofReport`.
     """
     batch = len(example)
     try:

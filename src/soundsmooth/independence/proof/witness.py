@@ -52,19 +52,20 @@ def _findings(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Iterat
     rng = np.random.default_rng(0)
     rows = batch if fixed else ROWS
     every, first = np.arange(rows), _rows(rng, rows, shape)
-    base = _Run(subject, first)
+    base = _SeenRun(subject, first)
     yield base.voted_alike()
     kinds = cycle(STRANGE)
     for number, kept in enumerate(_kept(rows)):
         other = _replaced(rng, first, kept, kinds)
         same = np.flatnonzero(kept)
-        yield _Run(subject, other).same_rows(base, same, same, exact=True, voted=number == 0)
-    yield _Run(subject, first).same_rows(base, every, every, exact=True, voted=True)  # again, after others: no state
+        yield _SeenRun(subject, other).same_rows(base, same, same, exact=True, voted=number == 0)
+    # Again, after others: no state.
+    yield _SeenRun(subject, first).same_rows(base, every, every, exact=True, voted=True)
     turned = np.roll(every, 1)
-    yield _Run(subject, first[turned]).same_rows(base, every, turned, exact=False)
+    yield _SeenRun(subject, first[turned]).same_rows(base, every, turned, exact=False)
     for size in () if fixed else (1, _unusual(base)):
         drawn = np.arange(size) % rows
-        yield _Run(subject, first[drawn]).same_rows(base, np.arange(size), drawn, exact=False, voted=True)
+        yield _SeenRun(subject, first[drawn]).same_rows(base, np.arange(size), drawn, exact=False, voted=True)
 
 
 def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.float32]:
@@ -104,12 +105,12 @@ def _kept(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
         yield from (half, ~half)
 
 
-def _unusual(base: "_Run") -> int:
+def _unusual(base: "_SeenRun") -> int:
     extents = {extent for value in base.values.values() for extent in value.shape}
     return next((size for size in OTHERS if size not in extents), OTHERS[-1])
 
 
-class _Run:
+class _SeenRun:
     """One batch: what came out, and what is claimed of it."""
 
     def __init__(self, subject: Subject, batch: Array) -> None:
@@ -122,7 +123,7 @@ class _Run:
         voted, watched = self._subject.votes(self._batch), self.values[self._subject.output]
         return None if _same_bits(voted, watched) else "the graph gives another output while it is watched"
 
-    def same_rows(self, other: "_Run", here: Array, there: Array, exact: bool, voted: bool = False) -> str | None:
+    def same_rows(self, other: "_SeenRun", here: Array, there: Array, exact: bool, voted: bool = False) -> str | None:
         """The rows `here` of every value are the rows `there` of another run; constants are the same if `exact`.
 
         With `voted` the graph that nobody watches gives the same output, too.
@@ -143,7 +144,7 @@ class _Run:
         return self.voted_alike() if voted else None
 
     def _same(
-        self, other: "_Run", name: str, claim: Value, like: Value, pairs: Iterable[tuple[int, int]], exact: bool
+        self, other: "_SeenRun", name: str, claim: Value, like: Value, pairs: Iterable[tuple[int, int]], exact: bool
     ) -> bool:
         """Whether rows of one value here are rows of it there: bit by bit, or else up to rounding if not `exact`."""
         mine, theirs = self.values[name], other.values[name]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...core.grid import Floats
+from ..onnx_facts import OnnxFacts
 from ..protocol import check_scores
 from ..proved_session import Runtime, freeze
 from .frames import (
@@ -24,7 +25,6 @@ from .frames import (
     TYPES,
     VOTE,
     WATCH,
-    WATCHED,
     Frame,
     read_header,
 )
@@ -39,86 +39,85 @@ MOST_GROWTH = 1 << 26
 MOST_SEEN = 1 << 34
 
 
-class SandboxedGraph:
-    """A graph in a process of its own. `name` and `output` are the graph's ends."""
+class SandboxedGraph(Runtime):
+    """Makes and runs sessions for one graph in a process of its own, which holds one session at a time.
 
-    def __init__(self, graph: bytes, name: str, output: str, threads: int, timeout: float = TIMEOUT) -> None:
-        self._graph, self._input, self._output, self._threads = graph, name, output, threads
+    A session is named by the level of its optimization, and by whether the graph that it runs is known.
+    """
+
+    def __init__(self, graph: bytes, facts: OnnxFacts, threads: int, timeout: float) -> None:
+        super().__init__(graph, facts, threads)
         self.process = SandboxProcess(timeout)
-        self.process.tell(GRAPH, graph)
-        self.loaded: tuple[str, bool] | None = None
-        """The level of optimization of the session that votes, and whether its graph is known."""
+        self.process.ask(GRAPH, graph, (), _is_done)
+        self._loaded: tuple[str, bool] | None = None
 
-    @property
-    def runtime(self) -> Runtime:
-        """Makes sessions there; a session is named by what `load` was told."""
-        return Runtime(self._plain, self._frozen, self._try, self._probe)
-
-    def _plain(self, level: str) -> tuple[str, bool]:
-        self.load(level, frozen=False)
+    def plain(self, level: str) -> tuple[str, bool]:
+        self._load(level, frozen=False)
         return level, False
 
-    def _frozen(self, level: str) -> tuple[tuple[str, bool], bytes]:
-        running = self.load(level, frozen=True)
+    def frozen(self, level: str) -> tuple[tuple[str, bool], bytes]:
+        running = self._load(level, frozen=True)
         return (level, True), running
 
-    def load(self, level: str, frozen: bool) -> bytes:
+    def use(self, made: tuple[str, bool]) -> None:
+        """Make this session anew, if it is not the one that the process holds."""
+        if made != self._loaded:
+            self._load(*made)
+
+    def _load(self, level: str, frozen: bool) -> bytes:
         """Make the session that votes; the graph that it runs, if it is frozen."""
-        self.loaded = (level, frozen)
-        most = 2 * len(self._graph) + MOST_GROWTH
-        wanted = {"level": level, "frozen": frozen, "most": most, "threads": self._threads}
-        wanted |= {"input": self._input, "output": self._output}
-        answer = self.process.ask(
+        self._loaded = (level, frozen)
+        most = 2 * len(self.graph) + MOST_GROWTH
+        wanted = {"level": level, "frozen": frozen, "most": most, "threads": self.threads}
+        wanted |= {"input": self.facts.input, "output": self.facts.output}
+        _, running = self.process.ask(
             LOAD, json.dumps(wanted).encode(), (), lambda frame: frame.kind == LOADED and frame.size <= most
         )
-        return bytes(answer.content)
+        return bytes(running)
 
-    def _probe(self, model: bytes, outputs: Sequence[str]) -> Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]]:
+    def probe(self, model: bytes, outputs: Sequence[str]) -> Callable[[npt.NDArray[Any]], list[npt.NDArray[Any]]]:
         """Another graph, run in the same process until the next one is."""
-        wanted = json.dumps({"input": self._input, "outputs": list(outputs), "threads": self._threads}).encode()
-        self.process.ask(WATCH, wanted + b"\n" + model, (), lambda frame: frame.kind == WATCHED)
+        wanted = json.dumps({"input": self.facts.input, "outputs": list(outputs), "threads": self.threads}).encode()
+        self.process.ask(WATCH, wanted + b"\n" + model, (), _is_done)
         return lambda batch: self._seen(LOOK, batch, len(outputs))
 
-    def _try(self, session: object, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What the session that will vote computes for a batch of no consequence."""
+    def trial(self, made: tuple[str, bool], batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The process can still load another session after it."""
+        self.use(made)
         (scores,) = self._seen(TRY, batch, 1)
         return scores
 
     def _seen(self, kind: int, batch: npt.NDArray[Any], count: int) -> list[npt.NDArray[Any]]:
-        answer = self.process.ask(kind, np.ascontiguousarray(batch, np.float32).ravel(), batch.shape, _is_seen)
-        pipe = BytesIO(answer.content)
+        _, content = self.process.ask(kind, np.ascontiguousarray(batch, np.float32).ravel(), batch.shape, _is_seen)
+        pipe = BytesIO(content)
         arrays = [_array(pipe) for _ in range(count)]
         if pipe.read(1):
             raise ValueError("the untrusted model failed: its answer is malformed")
         return arrays
 
-    def scores(self, values: Floats) -> npt.NDArray[Any]:
-        """The graph's first output for a batch, as the other process has it."""
+    def scores(self, made: tuple[str, bool], values: Floats) -> npt.NDArray[Any]:
+        """The graph's first output for a batch, as the other process has it; from now on it can open nothing."""
+        self.use(made)
         batch = np.ascontiguousarray(values, np.float32)
         if batch.ndim > MOST_AXES:
             raise ValueError(f"an untrusted model takes at most {MOST_AXES} axes, not {batch.ndim}")
-        answer = self.process.ask(VOTE, batch.ravel(), batch.shape, lambda frame: _fits(frame, len(batch)))
-        scores = np.frombuffer(answer.content, TYPES[answer.frame.type])
-        return scores.reshape(answer.frame.sizes)
+        frame, content = self.process.ask(VOTE, batch.ravel(), batch.shape, lambda frame: _fits(frame, len(batch)))
+        return np.frombuffer(content, TYPES[frame.type]).reshape(frame.sizes)
 
 
-def try_out(graph: bytes, name: str, output: str, shape: tuple[int, ...]) -> None:
+def try_out(graph: bytes, facts: OnnxFacts, shape: tuple[int, ...], timeout: float) -> None:
     """A ValueError if the runtime dies on a graph, or on a batch of this shape: it should not run in this process."""
-    sandboxed = SandboxedGraph(graph, name, output, threads=1)
+    sandboxed = SandboxedGraph(graph, facts, threads=1, timeout=timeout)
     try:
-        freeze(graph, sandboxed.runtime)
-        _ask_for_scores(sandboxed, shape)
+        made = freeze(sandboxed)
+        try:
+            sandboxed.scores(made.session, np.full(shape, 0.5, np.float32))
+        except RuntimeDied:
+            raise
+        except ValueError:
+            pass  # a batch that it does not take, which is an error like any other
     finally:
         sandboxed.process.end("it was closed")
-
-
-def _ask_for_scores(sandboxed: SandboxedGraph, shape: tuple[int, ...]) -> None:
-    try:
-        sandboxed.scores(np.full(shape, 0.5, np.float32))
-    except RuntimeDied:
-        raise
-    except ValueError:
-        pass  # a batch that it does not take, which is an error like any other
 
 
 def _fits(frame: Frame, rows: int) -> bool:
@@ -134,6 +133,10 @@ def _is_array(frame: Frame) -> bool:
     if frame.type >= len(TYPES):
         return False
     return math.prod(frame.sizes) * np.dtype(TYPES[frame.type]).itemsize == frame.size
+
+
+def _is_done(frame: Frame) -> bool:
+    return frame.kind == LOADED and not frame.size
 
 
 def _is_seen(frame: Frame) -> bool:

@@ -69,6 +69,14 @@ def _landlock(libc: Any, rights: dict[str, int]) -> bool:
     return done
 
 
+def silence() -> None:
+    """From now on the standard three streams lead nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.close(null)
+
+
 def seal() -> None:
     """From now on nothing can be opened: no file, no socket, no other process's memory through a file."""
     try:

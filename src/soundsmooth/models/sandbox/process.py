@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock, Timer
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 from ..onnx_session import NotFrozenError
 from . import program
@@ -35,13 +35,6 @@ ADDED = {
 
 class RuntimeDied(ValueError):  # noqa: N818 (it is an answer about a model)
     """The process in which a model ran has ended."""
-
-
-class SandboxAnswer(NamedTuple):
-    """A frame that came back: its header and its bytes."""
-
-    frame: Frame
-    content: bytearray
 
 
 class SandboxProcess:
@@ -66,9 +59,12 @@ class SandboxProcess:
             bufsize=0,
             pipesize=1 << 20,
         )
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        self._requests, self._answers = self._popen.stdin, self._popen.stdout
         self._finalizer = weakref.finalize(self, _end, self._popen, self._folder)
-        hello = self._exchange(None, lambda frame: frame.kind == HELLO and frame.size <= MOST_TEXT)
-        self.confined = bytes(hello.content) == b"confined"
+        _, said = self.ask(HELLO, b"", (), lambda frame: frame.kind == HELLO and frame.size <= MOST_TEXT)
+        self.confined = said == b"confined"
         """Whether the kernel keeps it from files and other processes; said before it saw the model."""
         if not self.confined:
             hide_memory()
@@ -77,17 +73,23 @@ class SandboxProcess:
     def pid(self) -> int:
         return self._popen.pid
 
-    def tell(self, kind: int, content: bytes) -> None:
-        """A request without an answer."""
-        self._exchange((kind, content, ()), None)
+    def ask(
+        self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[Frame], bool]
+    ) -> tuple[Frame, bytearray]:
+        """The header and the bytes of the answer; the header must be as expected before the rest is read.
 
-    def ask(self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[Frame], bool]) -> SandboxAnswer:
-        """The answer, whose header must be as expected before the rest is read; a ValueError for anything else."""
-        return self._exchange((kind, content, sizes), expected)
+        What onnxruntime says there is a ValueError, or a NotFrozenError. After any other answer the process is ended.
+        """
+        frame, answer = self._exchange(kind, content, sizes, expected)
+        if frame.kind == NOT_FROZEN:
+            raise NotFrozenError(_plain_text(answer))
+        if frame.kind == ERROR:
+            raise ValueError(_plain_text(answer))
+        return frame, answer
 
     def _exchange(
-        self, request: tuple[int, Any, tuple[int, ...]] | None, expected: Callable[[Frame], bool] | None
-    ) -> SandboxAnswer:
+        self, kind: int, content: Any, sizes: tuple[int, ...], expected: Callable[[Frame], bool]
+    ) -> tuple[Frame, bytearray]:
         if os.getpid() != self._owner:
             raise ValueError("an untrusted model belongs to the process that loaded it: load it again in this one")
         with self._lock:
@@ -97,11 +99,8 @@ class SandboxProcess:
             late.daemon = True
             late.start()
             try:
-                answer = self._speak(request, expected)
-            except NotFrozenError:
-                raise
-            except _ModelError as error:  # an answer like any other
-                raise ValueError(str(error)) from None
+                write_frame(self._requests, kind, content, sizes)
+                return self._answer(expected)
             except (EOFError, OSError):
                 self.end(self._why())
                 raise RuntimeDied(f"the runtime died on the model: {self._ended}") from None
@@ -113,39 +112,17 @@ class SandboxProcess:
                 raise
             finally:
                 late.cancel()
-            return answer
 
-    def _speak(
-        self, request: tuple[int, Any, tuple[int, ...]] | None, expected: Callable[[Frame], bool] | None
-    ) -> SandboxAnswer:
-        if request is not None:
-            kind, content, sizes = request
-            write_frame(self._requests, kind, content, sizes)
-        if expected is None:
-            return SandboxAnswer(Frame(0, 0, 0, 0, ()), bytearray())
-        try:
-            frame = read_header(self._answers)
-        except ValueError:
-            raise ValueError("its answer is malformed") from None
-        if frame.kind in (ERROR, NOT_FROZEN) and frame.size <= MOST_TEXT:
-            text = _plain_text(read_exactly(self._answers, bytearray(frame.size)))
-            raise NotFrozenError(text) if frame.kind == NOT_FROZEN else _ModelError(text)
-        if not expected(frame):
+    def _answer(self, expected: Callable[[Frame], bool]) -> tuple[Frame, bytearray]:
+        """The next frame, if it is an error or as expected."""
+        frame = read_header(self._answers)
+        is_error = frame.kind in (ERROR, NOT_FROZEN) and frame.size <= MOST_TEXT
+        if not is_error and not expected(frame):
             raise ValueError(
                 f"its answer is malformed or too large (kind {frame.kind}, shape {list(frame.sizes)}, "
                 f"{frame.size} bytes)"
             )
-        return SandboxAnswer(frame, read_exactly(self._answers, bytearray(frame.size)))
-
-    @property
-    def _requests(self) -> BinaryIO:
-        assert self._popen.stdin is not None
-        return self._popen.stdin  # type: ignore[return-value]
-
-    @property
-    def _answers(self) -> BinaryIO:
-        assert self._popen.stdout is not None
-        return self._popen.stdout  # type: ignore[return-value]
+        return frame, read_exactly(self._answers, bytearray(frame.size))
 
     def _why(self) -> str:
         if self._late.is_set():
@@ -166,10 +143,6 @@ class SandboxProcess:
         """The folder was needed for the graphs that the runtime writes, and for nothing else."""
         self.settled = True
         self._folder.cleanup()
-
-
-class _ModelError(Exception):
-    """What onnxruntime said in the other process."""
 
 
 def _kill(popen: "subprocess.Popen[bytes]", late: Event) -> None:

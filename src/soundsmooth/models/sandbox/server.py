@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from ...core.errors import first_line
 from ..onnx_session import NotFrozenError, frozen_session, run, run_all, session
-from .confine import confine, seal
+from .confine import confine, seal, silence
 from .frames import (
     ERROR,
     GRAPH,
@@ -32,7 +32,6 @@ from .frames import (
     TYPES,
     VOTE,
     WATCH,
-    WATCHED,
     read_exactly,
     read_header,
     write_frame,
@@ -61,6 +60,7 @@ class Server:
             try:
                 if request.kind == GRAPH:
                     self._graph, self._batch = bytes(self._batch), bytearray()
+                    write_frame(self._answers, LOADED)
                 elif request.kind == LOAD:
                     self._load(json.loads(self._batch))
                 elif request.kind == WATCH:
@@ -97,7 +97,7 @@ class Server:
         asked = json.loads(wanted)
         self._input, self._outputs = asked["input"], asked["outputs"]
         self._watched = session(model, "cpu", "", asked["threads"], "none")
-        write_frame(self._answers, WATCHED)
+        write_frame(self._answers, LOADED)
 
     def _look(self, model: Any, outputs: Sequence[str], sizes: tuple[int, ...]) -> None:
         """Outputs for a batch of no consequence, behind one header; the process is not sealed for it."""
@@ -131,10 +131,7 @@ def _write_array(pipe: BinaryIO, values: Any) -> None:
 def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
     """The pipes under numbers of their own, so that nothing that a library prints can be taken for an answer."""
     pipes = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    os.close(null)
+    silence()
     return pipes
 
 
@@ -166,8 +163,9 @@ def main(libraries: list[str]) -> None:
     except Exception as error:
         write_frame(answers, ERROR, f"its process cannot import {library}: {first_line(error)}".encode()[:MOST_TEXT])
         return
-    write_frame(answers, HELLO, b"confined" if confined else b"")
     try:
+        read_header(requests)  # the question to which this is the answer
+        write_frame(answers, HELLO, b"confined" if confined else b"")
         Server(requests, answers).serve()
     except (EOFError, BrokenPipeError):
         os._exit(0)

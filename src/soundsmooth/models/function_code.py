@@ -1,11 +1,56 @@
-"""What a function's compiled code says: the names that it reads, what it imports, and the code itself."""
+"""A function's code: the lines that it was compiled from, if they still say what runs, and what the compiled code says.
+
+The latter are the names that it reads, what it imports, and the code itself.
+"""
 
 import dis
+import linecache
 import sys
+from collections.abc import Iterator
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from .source_lines import nested
+
+def source_of(code: CodeType, namespace: dict[str, Any]) -> tuple[str, int] | None:
+    """The source of a function, from its file; and which of the functions that begin on its first line it is.
+
+    Guarantee: if there is one, then the file compiles, with this version of Python, to the very code that runs. So an
+    edited file does not pass for what was imported, nor does a replaced `__code__`.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, namespace)
+    beginning = _compiled("".join(lines)).get(code.co_firstlineno, [])
+    if code not in beginning:
+        return None
+    return "".join(lines[code.co_firstlineno - 1 : _last_line(code)]), beginning.index(code)
+
+
+@lru_cache(64)
+def _compiled(text: str) -> dict[int, list[CodeType]]:
+    """All functions of a file, by the lines on which they begin."""
+    try:
+        whole = compile(text, "a file", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, list[CodeType]] = {}
+    for code in nested(whole):
+        found.setdefault(code.co_firstlineno, []).append(code)
+    return found
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """The code, and all code within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
+
+
+def _last_line(code: CodeType) -> int:
+    """The last line from which something was compiled."""
+    ends = (end for each in nested(code) for _, end, _, _ in each.co_positions())
+    return max((end for end in ends if end is not None), default=code.co_firstlineno)
 
 
 def byte_code(code: CodeType) -> list[Any]:

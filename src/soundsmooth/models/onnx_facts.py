@@ -1,0 +1,58 @@
+"""What an ONNX file says of itself: it is parsed once, before any runtime reads it."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..independence.proof.onnx_graph import draws_at_random, hopeless
+from ..independence.proof.onnx_schema import malformed, suspicious
+
+if TYPE_CHECKING:
+    import onnx
+
+
+class OnnxFacts(NamedTuple):
+    """The ends of a graph, and how far it can be relied on."""
+
+    input: str
+    shape: tuple[int | None, ...]
+    """The input's, [batch, …]; None stands for an axis without a fixed size."""
+    output: str
+    """The first output, which votes."""
+    draws: bool
+    """Whether an operator draws at random, or would if its flag for training said so."""
+    suspicious: bool
+    """Whether the runtime was seen to die on such graphs."""
+    hopeless: str | None
+    """Why it may not count as proved, whatever the optimizer makes of it."""
+
+
+def read_facts(graph: bytes) -> OnnxFacts:
+    """The facts; a ValueError for a file on which the runtime might die, or that is no classifier."""
+    import onnx
+
+    model = onnx.load_model_from_string(graph)
+    problem = malformed(model)
+    if problem is not None:
+        raise ValueError(f"the model is malformed: {problem}")
+    name, shape = _only_input(model.graph)
+    if not model.graph.output:
+        raise ValueError("the model has no output")
+    judged = draws_at_random(model), suspicious(model), hopeless(model)
+    return OnnxFacts(name, shape, model.graph.output[0].name, *judged)
+
+
+def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
+    """Name and shape of the one input that the file does not hold itself."""
+    from onnx import TensorProto
+
+    held = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    inputs = [each for each in graph.input if each.name not in held]
+    if len(inputs) != 1:
+        raise ValueError(f"the model must have one input, not {len(inputs)}: {[each.name for each in inputs]}")
+    kind = inputs[0].type.tensor_type
+    if kind.elem_type != TensorProto.FLOAT:
+        written = TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
+        raise ValueError(f"the model's input must be float32, not {written}")
+    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
+    if len(sizes) < 2:
+        raise ValueError(f"the model's input must be [batch, …], not {sizes}")
+    return inputs[0].name, tuple(size if isinstance(size, int) and size > 0 else None for size in sizes)
