@@ -82,7 +82,7 @@ class Side:
         return json.loads(line)
 
     def _start(self) -> "subprocess.Popen[str]":
-        path = os.pathsep.join((str(self._checkout / "src"), str(HERE)))
+        path = os.pathsep.join((str(self._checkout / "src"), str(HERE), os.environ.get("PYTHONPATH", "")))
         environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
         environment |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         words = [sys.executable, str(HERE / "one_side.py"), str(self._checkout)]
