@@ -90,7 +90,8 @@ def _pytest(copy: Path, tests: tuple[str, ...], log: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.chdir(copy)
-    os.environ |= {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
+    path = os.pathsep.join((str(copy / "src"), os.environ.get("PYTHONPATH", "")))
+    os.environ |= {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(copy / "src"))
     import pytest
