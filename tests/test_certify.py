@@ -308,17 +308,19 @@ class Switcher(torch.nn.Module):
         return x.flatten(1)[:, :2]
 
 
-def test_kernel_flags_that_change_during_the_run_are_an_error() -> None:
-    """With the next batch, if one is left of the block; else when the block is finished."""
-    before = torch.get_num_threads()
-    for batch_size, message in ((10, "kernel flags changed"), (100, "the model changed")):
-        try:
-            with pytest.raises(ValueError, match=message):
-                ss.Smoother(Switcher(), "0.5", batch_size=batch_size, independence="assumed").certify(
-                    np.zeros((1, 2, 2), np.uint8), n=400
-                )
-        finally:
-            torch.set_num_threads(before)
+@pytest.mark.parametrize(
+    ("batch_size", "in_a_run", "message"),
+    [(10, False, "kernel flags changed"), (100, False, "kernel flags changed"), (100, True, "the model changed")],
+)
+def test_kernel_flags_that_change_during_the_run_are_an_error(batch_size: int, in_a_run: bool, message: str) -> None:
+    """With the next batch that is voted before anybody looks; in a run that is when a block is finished."""
+    before, image = torch.get_num_threads(), np.zeros((1, 2, 2), np.uint8)
+    smooth = ss.Smoother(Switcher(), "0.5", batch_size=batch_size, independence="assumed")
+    try:
+        with pytest.raises(ValueError, match=message):
+            smooth.certify_all([image], n=400) if in_a_run else smooth.certify(image, n=400)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_of_a_module_that_is_proved_the_graph_runs_and_not_its_python() -> None:
