@@ -1,5 +1,6 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import typer
@@ -12,7 +13,7 @@ from ..core.progress import progress_bar
 from ..runs.database import is_run
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
 from ..runs.plan import RunPlan
-from ..runs.run import begun_terms, finish_run, run_secret, start_run
+from ..runs.run import begun_terms, finish_run, in_order, run_secret, start_run
 from ..runs.store import Store
 from ..runs.stored import Failure, RunTerms
 from .options import Choices
@@ -48,7 +49,10 @@ def run_certify(choices: Choices) -> None:
 
 
 def _finish(plan: RunPlan, store: Store, output: Output) -> None:
-    """Certify, with a row on the screen and a record in the file for each image as soon as it is finished."""
+    """Certify, with a row on the screen and a record in the file for each image as soon as it is finished.
+
+    Without a run's file the rows and records have the order of the images, however many workers there are.
+    """
     bar = progress_bar()
     task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
 
@@ -66,8 +70,10 @@ def _finish(plan: RunPlan, store: Store, output: Output) -> None:
         show_head(bar.console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
         _show_before(bar.console, store)
         bar.advance(task, store.copies_voted())
+        ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
         try:
-            finish_run(plan, store, show, partial(bar.advance, task))
+            with ordered as on_result:
+                finish_run(plan, store, on_result, partial(bar.advance, task))
         except KeyboardInterrupt:
             bar.stop()
             say(bar.console, f"stopped: {_so_far(store, output)}{_left(store, output)}")

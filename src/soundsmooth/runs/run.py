@@ -1,7 +1,8 @@
 """A run for its users: certify into it, open it, look at its certificates, export them."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -164,6 +165,24 @@ def finish_run(
         for record in issued:
             on_result(record)
     return Run(store)
+
+
+@contextmanager
+def in_order(indices: Sequence[int], use: OnResult) -> Iterator[OnResult]:
+    """Hand records on in the order of the images: each when all before it are there, and at the end what is left."""
+    waiting, following = dict[int, Certificate | Failure](), deque(indices)
+
+    def take(record: Certificate | Failure) -> None:
+        waiting[record.index] = record
+        while following and following[0] in waiting:
+            use(waiting.pop(following.popleft()))
+
+    try:
+        yield take
+    finally:
+        for _, record in sorted(waiting.items()):  # finished, though not the next in order
+            if isinstance(record, Certificate):
+                use(record)
 
 
 def certify_inputs(
