@@ -1,5 +1,6 @@
 """The architectures that people certify, as torch exports them, at their real depth: proved."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from architectures import ARCHITECTURES, exported_module
+from architectures import ARCHITECTURES
 from proofs import prove_graph, prove_module
 from rows import violation
 from soundsmooth import embedded
@@ -17,16 +18,14 @@ from soundsmooth.models import model_of
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.models.proved_session import Frozen, freeze, proved_session, runtime_here
 
-
-def exported(name: str, path: Path) -> Path:
-    make, shape = ARCHITECTURES[name]
-    return exported_module(make(), shape, path)
+Exported = Callable[[str], Path]
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_architecture_is_proved_as_an_onnx_file(name: str, tmp_path: Path) -> None:
+@pytest.mark.slow("exports networks of real depth, and proves them")
+def test_architecture_is_proved_as_an_onnx_file(name: str, architecture_file: Exported) -> None:
     """The file itself, and what onnxruntime's full optimisation makes of it, which is what runs."""
-    path = exported(name, tmp_path / "model.onnx")
+    path = architecture_file(name)
     as_written = prove_graph(path.read_bytes(), witness=True)
     assert as_written.proved, as_written.reason
     model = OnnxModel(path, threads=1, independence="proved")
@@ -39,6 +38,7 @@ def test_architecture_is_proved_as_an_onnx_file(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.slow("exports networks of real depth, and proves them")
 def test_architecture_is_proved_as_a_torch_module(name: str) -> None:
     make, shape = ARCHITECTURES[name]
     module = make().eval()
@@ -102,11 +102,11 @@ def test_functions_are_judged_by_what_the_runtime_makes_of_them(tmp_path: Path) 
     assert not inspected(saved(mixing, tmp_path).read_bytes(), (1, 2, 2))[1].proved
 
 
-def test_the_graph_that_runs_is_the_one_that_the_optimizer_wrote(tmp_path: Path) -> None:
+def test_the_graph_that_runs_is_the_one_that_the_optimizer_wrote(tmp_path: Path, architecture_file: Exported) -> None:
     """With rewriting turned off a session runs the nodes it was given: two rounds make the same graph."""
     import onnxruntime
 
-    path = exported("vit-multihead", tmp_path / "model.onnx")
+    path = architecture_file("vit-multihead")
     levels = onnxruntime.GraphOptimizationLevel
     written = []
     content = path.read_bytes()
@@ -122,11 +122,11 @@ def test_the_graph_that_runs_is_the_one_that_the_optimizer_wrote(tmp_path: Path)
     assert written[0] != [node.SerializeToString() for node in onnx.load(path).graph.node]
 
 
-def test_scores_are_those_of_a_plain_session(tmp_path: Path) -> None:
+def test_scores_are_those_of_a_plain_session(architecture_file: Exported) -> None:
     """Bit for bit: the same kernels run."""
     import onnxruntime
 
-    path = exported("cnn", tmp_path / "model.onnx")
+    path = architecture_file("cnn")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     plain = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

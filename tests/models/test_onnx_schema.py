@@ -1,7 +1,7 @@
 """An ONNX file against the definitions of its operators: what is malformed is said, and what torch writes is not."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import onnx
@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, defs, helper
 
-from architectures import ARCHITECTURES, exported_module
+from architectures import ARCHITECTURES
 from soundsmooth import embedded
 from soundsmooth.independence.proof import onnx_schema
 from soundsmooth.independence.proof.onnx_schema import malformed
@@ -228,10 +228,9 @@ def test_definitions_that_cannot_be_looked_up_are_no_crash(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_what_torch_and_the_optimizer_write_is_well_formed(name: str, tmp_path: Path) -> None:
-    make, shape = ARCHITECTURES[name]
-    path = exported_module(make(), shape, tmp_path / "model.onnx")
-    _check_written(path.read_bytes())
+@pytest.mark.slow("exports networks of real depth")
+def test_what_torch_and_the_optimizer_write_is_well_formed(name: str, architecture_file: Callable[[str], Path]) -> None:
+    _check_written(architecture_file(name).read_bytes())
 
 
 @pytest.mark.parametrize("path", embedded.MODELS.values(), ids=lambda path: path.stem)

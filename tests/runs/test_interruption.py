@@ -50,16 +50,18 @@ def assert_undisturbed(path: Path, noise: str, tmp_path: Path) -> None:
     assert [elsewhere(certificate) for certificate in contents(path)[0]] == undisturbed(noise)
 
 
-@pytest.mark.slow("starts a process after each of sixty kills")
-def test_sixty_kills_change_nothing(noise: str, tmp_path: Path) -> None:
-    """On a slow machine only the 30 kills at a statement leave new blocks, each of them none with probability 14/59.
+@pytest.mark.parametrize("kills", [10, pytest.param(60, marks=pytest.mark.long("sixty kills, where ten are the rule"))])
+def test_kills_change_nothing(noise: str, kills: int, tmp_path: Path) -> None:
+    """On a slow machine only the kills at a statement leave new blocks: three of five at least, and 22 of 30.
 
-    Two or three of them, in turn, lie between two looks: that six of eleven times nothing is new has probability 6e-7.
+    Two or three of them, in turn, lie between two looks, and nothing is new only where all of them leave none. So with
+    sixty kills it is at most four of eleven times.
     """
-    stored = disturb("kill", tmp_path / "run.db", noise, 60)
-    assert len(stored) == 12
+    stored = disturb("kill", tmp_path / "run.db", noise, kills)
+    assert len(stored) == kills // 5
     assert stored == sorted(stored)  # nothing that was stored is ever lost
-    assert len(set(stored)) > 6  # and the kills are spread over the run
+    assert stored[-1] >= 3
+    assert len(set(stored)) > 6 or kills < 60  # and the kills are spread over the run
     assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
 
 
