@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,24 +96,48 @@ def test_counting_notices_a_wrong_entry() -> None:
 
 
 @pytest.mark.parametrize("a_law", [*IMAGE_LAWS, *OTHER_LAWS], ids=name)
-@pytest.mark.parametrize("fill", [0, ONES], ids=["ties go down", "ties go up"])
-def test_the_sampler_gives_each_level_its_mass(replay: type, a_law: Law, fill: int) -> None:
+def test_the_sampler_gives_each_level_its_mass(replay: type, a_law: Law) -> None:
     """The sampler itself, on every word of every open cell: nothing is decided by a table in the test.
 
     With zeros for later bits an open word w is U = w/2³² < B_j and counts for the lowest j with b_j = w, so level j
-    gets b_j − b_{j−1} words; with ones it counts for the level after the highest such j. In cells without
-    breakpoints the word below the cell's bits cannot matter; the next test reads three words of each.
+    gets b_j − b_{j−1} words; with ones it counts for the level after the highest such j. Later bits are read for open
+    words only, so with ones no other word can count for another level. In cells without breakpoints the word below the
+    cell's bits cannot matter; the next test reads three words of each.
     """
     sampler, reach = Sampler(a_law, threads=2), a_law.reach
-    cells = np.unique(np.array(a_law.breakpoints(32), np.int64) >> CELL_BITS)
+    open_words = np.unique(np.array(a_law.breakpoints(32), np.int64))
+    cells = np.unique(open_words >> CELL_BITS)
     total = np.zeros(2 * reach + 1, np.int64)
     for part in np.array_split(cells, -(-cells.size // 128)):
         words = ((part[:, None] << CELL_BITS) + np.arange(CELL)).astype(np.uint32)
-        found = sampler.noise(replay(words.reshape(-1), lambda level, element: fill), 0, *words.shape)
+        bits = replay(words.reshape(-1))
+        found = sampler.noise(bits, 0, *words.shape)
         assert found.lost == ()
         assert (np.diff(found.levels, axis=1) >= 0).all(), "the noise must rise with the word"
         total += np.bincount(found.levels.reshape(-1).astype(np.intp) + reach, minlength=total.size)
-    assert np.array_equal(total, expected_in_cells(a_law, cells, "left" if fill == 0 else "right"))
+        read = bits.words[sorted({element for _, element in bits.read})]
+        assert np.isin(open_words[np.isin(open_words >> CELL_BITS, part)], read).all()
+        assert np.isin(read, open_words).all(), "the others are decided by 32 bits"
+    assert np.array_equal(total, expected_in_cells(a_law, cells, "left"))
+    down, up = (levels_of(sampler, replay(open_words.astype(np.uint32), fill)) for fill in (all_zeros, all_ones))
+    for found, sign in ((down, -1), (up, 1)):
+        np.add.at(total, found + reach, sign)
+    assert np.array_equal(total, expected_in_cells(a_law, cells, "right"))
+
+
+def all_zeros(level: int, element: int) -> int:
+    return 0
+
+
+def all_ones(level: int, element: int) -> int:
+    return ONES
+
+
+def levels_of(sampler: Sampler, bits: Any) -> npt.NDArray[np.intp]:
+    """The noise of all elements that the bits have."""
+    found = sampler.noise(bits, 0, 1, bits.words.size)
+    assert found.lost == ()
+    return found.levels[0].astype(np.intp)
 
 
 def expected_in_cells(a_law: Law, cells: npt.NDArray[np.int64], side: str) -> npt.NDArray[np.int64]:
@@ -151,11 +176,10 @@ def masses_of_noise(a_law: Law, bits: int) -> list[int]:
 
 
 def masses_of_clamped(a_law: Law, noise: list[int], x: int) -> list[int]:
-    """The mass of clamp(x + T) = a for a = lowest … highest: the noise's masses, pushed forward one by one."""
-    mass = [0] * (a_law.highest - a_law.lowest + 1)
-    for j, weight in zip(range(-a_law.reach, a_law.reach + 1), noise, strict=True):
-        mass[min(max(x + j, a_law.lowest), a_law.highest) - a_law.lowest] += weight
-    return mass
+    """The mass of clamp(x + T) = a for a = lowest … highest: that of T = a − x, and at the ends of all T beyond."""
+    low, high = (a_law.reach + end - x for end in (a_law.lowest, a_law.highest))
+    assert 0 <= low < high < len(noise)
+    return [sum(noise[: low + 1]), *noise[low + 1 : high], sum(noise[high:])]
 
 
 def masses_of_the_paper(a_law: Law, floor: dict[int, int], x: int, bits: int) -> list[int]:
