@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runs.damaged import Column, columns, damage, odd, rows, wrong
+from runs.row_processes import lasting_rows_alone
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.leases import Pace
@@ -38,6 +39,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         db._connection.execute("PRAGMA synchronous = OFF")
 
     monkeypatch.setattr(Database, "_make_durable", hasty)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_processes() -> Iterator[None]:
+    with lasting_rows_alone():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import crowds
 import soundsmooth as ss
 from issuing import issue
+from runs.row_processes import lasting_rows_alone
 from runs.test_pools import SECRET, FakePool, elsewhere, inputs, small
 from soundsmooth.certification.certificate import Certificate
 from soundsmooth.models.row_voter import RowVoter
@@ -43,6 +45,12 @@ def without_store(run: RunPlan) -> list[Certificate]:
     return [plain(each) for each in issue(run.pool.smoothing, run.inputs, run.settings, run.secret)]
 
 
+@cache
+def expected() -> list[Certificate]:
+    """What the run of an honest model ends with."""
+    return without_store(here())
+
+
 def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:
     with Store.read(path) as store:
         assert not list(store.findings())
@@ -69,16 +77,19 @@ def test_certificates_are_those_of_the_same_run_without_a_store(tmp_path: Path, 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.parametrize(
+    ("commits", "most"), [(25, 3), pytest.param(10, 8, marks=pytest.mark.long("starts many processes after each kill"))]
+)
 @pytest.mark.slow("starts a process after each kill")
-def test_kills_repeat_no_finished_row_and_change_none(tmp_path: Path) -> None:
-    """Killed after every tenth commit, and another run in the middle of what it writes about rows.
+def test_kills_repeat_no_finished_row_and_change_none(commits: int, most: int, tmp_path: Path) -> None:
+    """Killed after every so many commits, and another run in the middle of what it writes about rows.
 
     Where no commit was cut off, each row is voted alone exactly once.
     """
     from runs.test_interruption import disturb
 
-    lives, tried, doubtful = disturb("rows", tmp_path / "run.db", "fresh", 10)
-    assert lives > 8
+    lives, tried, doubtful = disturb("rows", tmp_path / "run.db", "fresh", commits)
+    assert lives > most
     assert tried == doubtful
     (cut,) = disturb("cut", tmp_path / "cut.db", "fresh", 30)
     assert cut > 3
@@ -94,8 +105,9 @@ FAR = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
 )
 @pytest.mark.slow("starts processes that vote on rows alone")
 def test_other_processes_vote_on_rows_as_well(tmp_path: Path, pool: WorkerPool) -> None:
-    issued = elsewhere(tmp_path / "far.db", plan_run(pool, inputs(3), small(), SECRET))
-    assert sorted((plain(each) for each in issued), key=lambda each: each.index) == without_store(here())
+    with lasting_rows_alone():  # for the two pools in this process
+        issued = elsewhere(tmp_path / "far.db", plan_run(pool, inputs(3), small(), SECRET))
+    assert sorted((plain(each) for each in issued), key=lambda each: each.index) == expected()
 
 
 def test_a_look_ahead_leaves_rows_for_another_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +121,7 @@ def test_a_look_ahead_leaves_rows_for_another_round(tmp_path: Path, monkeypatch:
     run = here()
     with open_store(tmp_path / "run.db", run) as store:
         assert len(list(certify_into(store, run, pace=Pace(sleep=never)))) == 3
-    assert stored(tmp_path / "run.db")[0] == without_store(here())
+    assert stored(tmp_path / "run.db")[0] == expected()
 
 
 def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path) -> None:
@@ -143,7 +155,7 @@ def test_a_process_that_dies_over_a_row_is_an_attempt(tmp_path: Path, monkeypatc
         assert not any(isinstance(each, Failure) for each in issued)
         assert store.db.one("SELECT SUM(attempts) FROM images") == 1
     monkeypatch.undo()
-    assert stored(tmp_path / "run.db")[0] == without_store(here())
+    assert stored(tmp_path / "run.db")[0] == expected()
 
 
 def test_the_first_stored_result_wins(tmp_path: Path) -> None:
