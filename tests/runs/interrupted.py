@@ -182,13 +182,13 @@ def starved(path: Path, noise: str) -> tuple[int, int]:
     """Full disks and I/O errors in turn, each time a little later. Returns how often each has struck."""
     full = failed = 0
     for step in range(200):
-        child = start(_with_little_room, path, noise, 1)
+        child = start(_with_little_room, path, noise, 2)
         child.join()
         assert child.exitcode in (0, NO_SPACE), child.exitcode
         full += child.exitcode == NO_SPACE
         if child.exitcode == 0:
             return full, failed
-        child = start(_with_small_files, path, noise, 34_000 + 8_000 * step)
+        child = start(_with_small_files, path, noise, 34_000 + 16_000 * step)
         child.join()
         assert child.exitcode in (0, NO_SPACE), child.exitcode
         failed += child.exitcode == NO_SPACE

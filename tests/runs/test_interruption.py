@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -43,14 +44,22 @@ def noise(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def assert_undisturbed(path: Path, noise: str, tmp_path: Path) -> None:
+@cache
+def quiet(noise: str) -> tuple[list[Certificate], list[tuple]]:
+    """What a run in another process ends with if nothing happens to it."""
+    with TemporaryDirectory() as folder:
+        disturb("kill", Path(folder) / "quiet.db", noise, 0)
+        return contents(Path(folder) / "quiet.db")
+
+
+def assert_undisturbed(path: Path, noise: str) -> None:
     """0 lost, 0 doubled, 0 different: certificates and every single block."""
-    disturb("kill", tmp_path / "quiet.db", noise, 0)
-    assert contents(path) == contents(tmp_path / "quiet.db")
+    assert contents(path) == quiet(noise)
     assert [elsewhere(certificate) for certificate in contents(path)[0]] == undisturbed(noise)
 
 
 @pytest.mark.parametrize("kills", [10, pytest.param(60, marks=pytest.mark.long("sixty kills, where ten are the rule"))])
+@pytest.mark.slow("starts a process after each kill")
 def test_kills_change_nothing(noise: str, kills: int, tmp_path: Path) -> None:
     """On a slow machine only the kills at a statement leave new blocks: three of five at least, and 22 of 30.
 
@@ -62,21 +71,23 @@ def test_kills_change_nothing(noise: str, kills: int, tmp_path: Path) -> None:
     assert stored == sorted(stored)  # nothing that was stored is ever lost
     assert stored[-1] >= 3
     assert len(set(stored)) > 6 or kills < 60  # and the kills are spread over the run
-    assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
+    assert_undisturbed(tmp_path / "run.db", noise)
 
 
 @pytest.mark.parametrize("noise", ["fresh", "batchwise"])
+@pytest.mark.slow("starts three processes ten times")
 def test_three_processes_killed_at_once_change_nothing(noise: str, tmp_path: Path) -> None:
     disturb("crowd", tmp_path / "run.db", noise, 10)
-    assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
+    assert_undisturbed(tmp_path / "run.db", noise)
 
 
 @pytest.mark.parametrize("noise", ["fresh", "batchwise"])
+@pytest.mark.slow("starts a process after each failure")
 def test_full_disks_and_io_errors_change_nothing(noise: str, tmp_path: Path) -> None:
     full, failed = disturb("starve", tmp_path / "run.db", noise, 0)
     assert full >= 3
     assert failed >= 3
-    assert_undisturbed(tmp_path / "run.db", noise, tmp_path)
+    assert_undisturbed(tmp_path / "run.db", noise)
 
 
 @pytest.mark.slow("starts several processes")
