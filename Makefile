@@ -5,6 +5,9 @@ TEST := .venv-test
 INTEGRATIONS := .venv-integrations
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
+# The tests start many processes, and each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-fast test-long test-integrations lint bench clean
 
 demo: $(DEMO)/ready
