@@ -303,6 +303,7 @@ def mismatch_error(subtract: bool) -> float:
     return error
 
 
+@pytest.mark.slow("computes many tails exactly")
 def test_mismatches_of_an_honest_issuer() -> None:
     """The error is at most α = ½, not 0, and above α if the mismatches are not subtracted."""
     assert 0 < mismatch_error(subtract=True) <= 0.5

@@ -172,6 +172,7 @@ def test_a_function_of_the_position_is_certified_for_what_it_says_alone() -> Non
     assert found.p_lower == 0.0
 
 
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_torch_modules_are_measured_as_they_are() -> None:
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
     with torch.no_grad():

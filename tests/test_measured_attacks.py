@@ -36,6 +36,7 @@ def certify(smooth: ss.Smoother) -> ss.Certificate:
 
 
 @pytest.mark.parametrize("model", [measured_attacks.Remembering, measured_attacks_torch.RememberingModule])
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_memory_does_not_travel(model: type) -> None:
     """Also if the same smoother, or another one for the same object, is asked for the same noise again."""
     live = model()
@@ -75,6 +76,7 @@ COINS = [
 
 
 @pytest.mark.parametrize("model", COINS, ids=lambda model: getattr(model, "kind", "torch"))
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_every_row_tosses_a_coin_of_its_own(model: object) -> None:
     """d ~ Bin(60, 0.4): outside of 5 … 43 with probability 5e-7. One coin for all rows would give 0 or 60.
 

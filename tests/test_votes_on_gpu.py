@@ -154,6 +154,7 @@ def test_a_tie_of_96_bits_through_the_whole_certification(shared: bool) -> None:
 
 
 @pytest.mark.parametrize(("shared", "batch"), [(False, 25), (True, 25), (True, 4)])
+@pytest.mark.slow("Triton's interpreter, and ties of 16352 bits")
 def test_lost_copies_vote_for_nobody(shared: bool, batch: int) -> None:
     """Copies 1 and 6 stay undecided after the last level of bits: two votes fewer, in one batch or in several."""
     x, stream = np.zeros((1, 4, 4), np.int16), SHARED_STREAM if shared else STREAM

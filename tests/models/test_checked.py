@@ -75,9 +75,10 @@ class Company(Data):
         return super().forward(x - x.mean() + 0.5)
 
 
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_a_module_that_cannot_be_exported_is_measured() -> None:
     """Row 7 of the ledger: measured where it cannot be proved. (A copy is dark in 3 of 10⁶ cases.)"""
-    found = ss.Smoother(Data(), "1/2").certify(np.full((1, 8, 8), 200, np.uint8), n=1000)
+    found = ss.Smoother(Data(), "1/2").certify(np.full((1, 8, 8), 200, np.uint8), n=200)  # drawn again and again
     assert found.independence == "measured m=1000"
     assert found.measured is not None
     assert found.measured.lost == 0
@@ -114,6 +115,7 @@ print(ss.Smoother(Branch(), "1/2").certify(np.full((1, 8, 8), 200, np.uint8), n=
 @pytest.mark.parametrize(
     ("beginning", "known_by"), [("from branch import Branch", "measured m=1000"), (MODULE, "checked")]
 )
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_a_plain_script_is_never_run_twice(beginning: str, known_by: str, tmp_path: Path) -> None:
     """It may have trained the model. A class that only the script defines is not worth that, unless it is asked for."""
     (tmp_path / "branch.py").write_text(MODULE)
@@ -125,12 +127,13 @@ def test_a_plain_script_is_never_run_twice(beginning: str, known_by: str, tmp_pa
     assert done.stdout.splitlines() == ["the script runs", known_by]
 
 
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_before_it_is_measured_it_is_checked() -> None:
     """Nobody asked for a measurement, so an honest mistake is an error and not a low radius."""
     with pytest.raises(DependentRowsError, match="depends on its batch"):
         certify(Company())
     # Votes against the mean of their batch have a deviation of 9.5 in 1000, and 563 are needed: 6.6 σ, or 2e-11.
-    assert certify(Company(), independence="measured").radius == 0
+    assert certify(Company(), independence="measured", again=100).radius == 0
 
 
 @pytest.mark.parametrize("choice", [{"bound": "runner-up"}, {"noise": "batchwise"}])

@@ -171,10 +171,12 @@ def runs(run: Run, size: int) -> bool:
 
 @settings(max_examples=300)
 @given(st.sampled_from(list(NETWORKS)), st.integers(0, 2**32))
+@pytest.mark.slow("exports networks, and proves mutants")
 def test_what_is_still_proved_keeps_rows_apart(networks: dict[str, bytes], name: str, seed: int) -> None:
     verdict(networks[name], seed)
 
 
+@pytest.mark.slow("proves many mutants")
 def test_the_mutations_are_worth_running(networks: dict[str, bytes]) -> None:
     """The networks themselves are proved; of fixed mutants some are proved, and some mix rows, none of them proved."""
     assert all(prove_graph(content, internal=True).proved for content in networks.values())

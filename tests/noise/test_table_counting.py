@@ -96,6 +96,7 @@ def test_counting_notices_a_wrong_entry() -> None:
 
 
 @pytest.mark.parametrize("a_law", [*IMAGE_LAWS, *OTHER_LAWS], ids=name)
+@pytest.mark.slow("samples every word of every open cell")
 def test_the_sampler_gives_each_level_its_mass(replay: type, a_law: Law) -> None:
     """The sampler itself, on every word of every open cell: nothing is decided by a table in the test.
 

@@ -142,6 +142,7 @@ def test_failed_images_stay_in_the_denominator(store: Store) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is measured otherwise")
+@pytest.mark.slow("fills a store with 15 000 certificates")
 def test_a_large_store_is_shown_and_exported_without_loading_it(tmp_path: Path) -> None:
     """15 000 certificates, whose lines are 23 MB; with a million: experiments/runs/million.py."""
     command = [sys.executable, str(MILLION), "--count", "15000", "--folder", str(tmp_path), "--formats", "tsv", "jsonl"]

@@ -60,6 +60,7 @@ def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("noise", ["fresh", "shared"])
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_certificates_are_those_of_the_same_run_without_a_store(tmp_path: Path, noise: str) -> None:
     """For a model that sees its batches: rows are lost, and the same ones."""
     run = here(crowds.Evader(0), noise)

@@ -402,13 +402,3 @@ def test_a_promised_batch_that_memory_does_not_hold() -> None:
     model = OnnxModel(next(iter(embedded.MODELS.values())), threads=1)
     with pytest.raises(ValueError, match="a batch of 1000000000 inputs"):
         model.prepare((1, 28, 28), 1_000_000_000)
-
-
-# --- runs that were committed --------------------------------------------------------------------------------
-
-COMMITTED = sorted((Path(__file__).parents[2] / "experiments/cifar10/runs").glob("*_n10000.db"))
-
-
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
-def test_runs_of_the_repository_still_verify(path: Path) -> None:
-    assert not audit_file(path).refuted

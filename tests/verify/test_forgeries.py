@@ -25,6 +25,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return found
 
 
+@pytest.mark.slow("audits many forgeries")
 def test_every_forgery_is_found_or_does_no_harm_for_a_reason(table: Table) -> None:
     assert not table.holes, "\n".join(table.holes)
     assert table.total == 6 * EACH + MEASURED

@@ -39,6 +39,7 @@ def accepted(n: int, q: Fraction) -> range:
 
 
 @pytest.mark.parametrize(("bad", "drawn", "times"), TRIALS)
+@pytest.mark.slow("replays many forgeries")
 def test_a_replay_refuses_consistent_forgeries_as_often_as_stated(
     honest: Path, bad: int, drawn: int, times: int, tmp_path: Path
 ) -> None:

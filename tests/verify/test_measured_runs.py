@@ -162,6 +162,7 @@ def forge_rows(path: Path, place: int, run: RunPlan) -> int:
     return old.measured.lost
 
 
+@pytest.mark.slow("starts processes that vote on rows alone")
 def test_forged_rows_contradict_nothing_and_are_refused_by_a_replay(tmp_path: Path) -> None:
     """In batches nearly every row of the evader is a hit, alone three quarters are."""
     scores = crowds.Evader(0)
@@ -243,6 +244,7 @@ def worst_share_of_false_counts(less: int, weighted: bool) -> Fraction:
     return worst
 
 
+@pytest.mark.slow("enumerates forgeries")
 def test_no_forger_hides_hits_or_lost_rows_too_often() -> None:
     """All truths × all stores × all draws: H and the lost rows are on the safe side except with probability below β."""
     beta = Fraction(1, 5)

@@ -22,8 +22,7 @@ from soundsmooth.verification.content import TABLES
 from verify.flips import flip, outcome
 from verify.issuer import NONCE, issue, motley, packed, reported, small_run
 
-FILE_FLIPS = 2000
-JSON_FLIPS = 10_000
+MORE_FLIPS = pytest.mark.long("flips more bytes")
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +95,7 @@ def change(path: Path, table: str, column: str, key: tuple[object, ...], new: ob
     return True
 
 
+@pytest.mark.slow("audits a run after each of many changes")
 def test_every_column_of_every_table(run: Path, before: Verification, tmp_path: Path) -> None:
     """With the content hash noted every change is found, save for who is at work on the run at the moment.
 
@@ -193,23 +193,29 @@ def test_the_content_hash_knows_rows_and_nothing_else(run: Path, before: Verific
 # --- random bytes --------------------------------------------------------------------------------------------
 
 
-def test_random_bytes_of_the_store(tmp_path: Path) -> None:
-    """0.37 of the changes make it unreadable and 0.10 are refuted (measured): the margins are 8 deviations or more."""
+@pytest.mark.parametrize("flips", [1000, pytest.param(2000, marks=MORE_FLIPS)])
+@pytest.mark.slow("audits a run after each of many flips")
+def test_random_bytes_of_the_store(flips: int, tmp_path: Path) -> None:
+    """0.37 of the changes make it unreadable and 0.10 are refuted (measured). The margins are 5 deviations or more,
+    which is 1e-7, and 7 for the longer form.
+    """
     seed = secrets.randbits(64)
     path = packed(issue(tmp_path / "run.db", small_run([1, 3], n=100)))
-    found = flip(path, FILE_FLIPS, Noted(), random.Random(seed))
-    assert found.total() == FILE_FLIPS, seed
-    assert found["unreadable"] > FILE_FLIPS / 10
-    assert found["refuted"] > FILE_FLIPS / 20
+    found = flip(path, flips, Noted(), random.Random(seed))
+    assert found.total() == flips, seed
+    assert found["unreadable"] > flips / 10
+    assert found["refuted"] > flips / 20
 
 
-def test_random_bytes_of_a_certificate(record: dict[str, Any], tmp_path: Path) -> None:
-    """All but 0.001 of the changes are found (measured): 20 deviations."""
+@pytest.mark.parametrize("flips", [2000, pytest.param(10_000, marks=MORE_FLIPS)])
+@pytest.mark.slow("audits a certificate after each of many flips")
+def test_random_bytes_of_a_certificate(flips: int, record: dict[str, Any], tmp_path: Path) -> None:
+    """All but 0.001 of the changes are found (measured): 60 deviations."""
     seed = secrets.randbits(64)
     path = tmp_path / "certificate.json"
     path.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-    found = flip(path, JSON_FLIPS, Noted(), random.Random(seed))
-    assert found["unreadable"] + found["refuted"] > 0.95 * JSON_FLIPS, seed  # the rest: spaces, and é for \u00e9
+    found = flip(path, flips, Noted(), random.Random(seed))
+    assert found["unreadable"] + found["refuted"] > 0.95 * flips, seed  # the rest: spaces, and é for \u00e9
 
 
 # --- every field of a certificate ----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ class Boastful:
 
 
 @pytest.mark.parametrize("certifier", [Standard("float32"), FloatSum(), GuardBand(), Ours(), Art()])
+@pytest.mark.slow("attacks with many copies")
 def test_a_true_certificate_survives_and_seems_not_to(certifier: object) -> None:
     """With n = 100 000 the radius lies between 0.47 and 0.51, but for exp(−2·10⁵·0.0112²) < 2e-11 and seven standard
     deviations. Then class 1 has between 0.435 and 0.468 at each candidate. As computed here, there is not one wrong
@@ -48,6 +49,7 @@ def test_a_true_certificate_survives_and_seems_not_to(certifier: object) -> None
     assert int(found.note.split()[0]) > 0
 
 
+@pytest.mark.slow("attacks with many copies")
 def test_a_false_certificate_does_not_survive() -> None:
     """A radius of 0.9 reaches the level 255, 191 from a, where class 1 has Φ(63.5/127.5) = 0.69: 73 of 100 with more
     than 0.2, so for none of 200 candidates with less than 1e-19. The correction does not blunt a real attack."""
