@@ -12,7 +12,7 @@ import pytest
 
 import soundsmooth as ss
 from runs.interrupted import small_run
-from runs.test_resume import Faulty
+from runs.test_pipeline import Faulty
 from soundsmooth.certification import report
 from soundsmooth.runs import summary
 from soundsmooth.runs.export import COLUMNS, export

@@ -222,7 +222,7 @@ def test_which_rows_follows_from_promise_seed_and_nonce(honest: ss.Certificate) 
 
 
 def test_rows_of_the_documentation() -> None:
-    text = (Path(__file__).parents[1] / "docs" / "noise.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "noise.md").read_text(encoding="utf-8")
     promise = Promise.of_text(text.split("```promise-text\n")[1].split("```")[0])
     rows = Secret(bytes(range(32)), bytes(range(32, 64))).rows(promise, 5, 4, 10_000)
     assert f"the first four are\n{', '.join(map(str, rows))}." in text

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[3] / "docs" / "floats.md"
+PAGE = Path(__file__).parents[1] / "docs" / "floats.md"
 
 
 def blocks() -> list[tuple[int, str]]:

@@ -87,7 +87,7 @@ def test_kills_repeat_no_finished_row_and_change_none(commits: int, most: int, t
 
     Where no commit was cut off, each row is voted alone exactly once.
     """
-    from runs.test_interruption import disturb
+    from runs.test_pipeline_interruption import disturb
 
     lives, tried, doubtful = disturb("rows", tmp_path / "run.db", "fresh", commits)
     assert lives > most

@@ -29,8 +29,8 @@ from soundsmooth.verification import Conclusion, Given, Replay, Statement, Verif
 from soundsmooth.verification.audits import _add_replay
 from soundsmooth.verification.images import Claimed
 from soundsmooth.verification.promised import check_promise
-from verify.forgeries import opened, reissue
-from verify.issuer import data, forge, given, issue, small_run
+from verification.forgeries import opened, reissue
+from verification.issuer import data, forge, given, issue, small_run
 
 QUARTER = range(5)
 REFUTED, DIFFERS = Conclusion.REFUTED.code, Conclusion.UNCONFIRMED.code

@@ -19,8 +19,8 @@ from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Conclusion, Given, Noted, Verification, audit_file
-from verify.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
-from verify.issuer import NONCE, given, issue, measured_run, motley, packed, small_run
+from verification.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
+from verification.issuer import NONCE, given, issue, measured_run, motley, packed, small_run
 
 ALONE, NOTED, REPLAYED = "the file alone", "commitment, nonce", "model, data, replay"
 SAME, WEAKER, OPEN = "same conclusion", "claims no more", "said to be unchecked"

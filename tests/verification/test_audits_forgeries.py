@@ -8,8 +8,8 @@ import pytest
 
 from soundsmooth.audit.check import Report
 from soundsmooth.verification import Check
-from verify.forgeries import CONSISTENT, GROUPS, NAIVE, Forgery, InapplicableError
-from verify.outcomes import ALONE, NOTED, REPLAYED, SAME, WEAKER, HoleError, Judge, Table, honest_files, judged
+from verification.forgeries import CONSISTENT, GROUPS, NAIVE, Forgery, InapplicableError
+from verification.outcomes import ALONE, NOTED, REPLAYED, SAME, WEAKER, HoleError, Judge, Table, honest_files, judged
 
 SEED = 3
 EACH, MEASURED = 20, 8
@@ -51,7 +51,7 @@ SABOTAGE = {
     "larger radius": ("soundsmooth.verification.images.check_record", lambda _: Report((), True)),
     "block's votes": ("soundsmooth.verification.replay._differences", lambda _: ()),
     "images.truth": ("soundsmooth.verification.audits.data_check", lambda *_: Check("data", True, "")),
-    "record: truth": ("verify.outcomes.UNCHECKED", {}),
+    "record: truth": ("verification.outcomes.UNCHECKED", {}),
 }
 
 

@@ -31,7 +31,7 @@ from soundsmooth.verification import Given, Noted, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.held import opened
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
-from verify.issuer import NONCE, data, given, issue, small_run
+from verification.issuer import NONCE, data, given, issue, small_run
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ import soundsmooth as ss
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.stored import Failure
 from soundsmooth.verification import audit_file
-from verify.issuer import given, issue, measured_run
-from verify.test_measured_runs import forge_rows
+from verification.issuer import given, issue, measured_run
+from verification.test_audits_measured import forge_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 

@@ -18,7 +18,7 @@ from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.schema import SAID
 from soundsmooth.verification import audit_file
-from verify.issuer import issue, measured_run
+from verification.issuer import issue, measured_run
 
 #: Commands, and whether they read the votes and who is at work, or only what the run says.
 COMMANDS = {"certify": True, "show": False, "jsonl": False, "csv": False}

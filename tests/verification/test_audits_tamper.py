@@ -19,8 +19,8 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import Noted, Verification, audit_file
 from soundsmooth.verification.content import TABLES
-from verify.flips import flip, outcome
-from verify.issuer import NONCE, issue, motley, packed, reported, small_run
+from verification.flips import flip, outcome
+from verification.issuer import NONCE, issue, motley, packed, reported, small_run
 
 MORE_FLIPS = pytest.mark.long("flips more bytes")
 

@@ -33,8 +33,8 @@ from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import audit_file
-from verify.issuer import issue, small_run
-from verify.journals import beside, hot_journal
+from verification.issuer import issue, small_run
+from verification.journals import beside, hot_journal
 
 NOBODY = 65534
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from soundsmooth.verification import Noted, Verification, audit_file
-from verify.issuer import reported
+from verification.issuer import reported
 
 
 def flipped(whole: bytes, chance: random.Random) -> bytes:

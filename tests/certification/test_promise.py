@@ -22,7 +22,7 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.prediction import predict
 
-DOCS = Path(__file__).parents[1] / "docs" / "noise.md"
+DOCS = Path(__file__).parents[2] / "docs" / "noise.md"
 
 
 def some_promise(**changes: str) -> Promise:

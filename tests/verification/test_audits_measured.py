@@ -21,8 +21,8 @@ from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.verification import Noted, Verification, audit_file
-from verify.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
-from verify.test_tamper import change, changes
+from verification.issuer import NONCE, given, issue, measured_run, small_run, write_certificate
+from verification.test_audits_tamper import change, changes
 
 BLOCKS = 20
 

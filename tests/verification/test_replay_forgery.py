@@ -12,7 +12,7 @@ from crowds import brightness_of_three
 from soundsmooth.audit import detection
 from soundsmooth.verification import Noted, Verification, audit_file
 from soundsmooth.verification.draw import fresh_draw, number_to_draw
-from verify.issuer import NONCE, forge, given, issue, small_run
+from verification.issuer import NONCE, forge, given, issue, small_run
 
 BLOCKS = 20
 #: (forged blocks b, drawn blocks s, how many forgeries)
