@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth import embedded
 from soundsmooth.cli.main import app
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import soundsmooth as ss
 import soundsmooth.audit
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth import noise
 from soundsmooth.audit import (
     Claim,

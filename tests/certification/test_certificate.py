@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth import __version__, embedded
 from soundsmooth.certification.certify import verdict
 from soundsmooth.certification.promise import Promise

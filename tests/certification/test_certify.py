@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from issuing import issue
 from soundsmooth.certification.certify import Counts, verdict
 from soundsmooth.certification.promise import Inputs, secret

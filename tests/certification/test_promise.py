@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth.certification.promise import FIELDS, Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES, Grid

@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-import crowds
+import classifiers
 import soundsmooth as ss
 from soundsmooth.independence.check import DependentRowsError
 from soundsmooth.lab.gallery.entries.counter import Counter
@@ -26,16 +26,16 @@ def certify(scores: object, **choices: object) -> ss.Certificate:
 @pytest.mark.parametrize("batch", [1, 2, 7, 100, 1000])
 def test_an_honest_function_passes_at_every_batch_size(batch: int) -> None:
     """A false alarm needs two rows whose mean is within rounding of one half: below 1e-6 for all sizes together."""
-    assert certify(crowds.brightness, batch_size=batch).independence == "checked"
+    assert certify(classifiers.brightness, batch_size=batch).independence == "checked"
 
 
 @pytest.mark.parametrize(
     ("scores", "text"),
     [
-        (crowds.batch_mean, "depends on its batch: .* in other company"),
-        (crowds.softmax_over_batch, "depends on its batch"),
-        (crowds.first_row, "row's position"),
-        (crowds.Calls(), "depends on its batch: .* when voted again"),
+        (classifiers.batch_mean, "depends on its batch: .* in other company"),
+        (classifiers.softmax_over_batch, "depends on its batch"),
+        (classifiers.first_row, "row's position"),
+        (classifiers.Calls(), "depends on its batch: .* when voted again"),
     ],
 )
 def test_honest_mistakes_are_refused(scores: object, text: str) -> None:
@@ -49,12 +49,12 @@ def test_honest_mistakes_are_refused(scores: object, text: str) -> None:
 
 
 def test_the_check_can_be_left_out_and_the_certificate_says_so() -> None:
-    assert certify(crowds.first_row, independence="assumed").independence == "assumed"
+    assert certify(classifiers.first_row, independence="assumed").independence == "assumed"
 
 
 def test_the_check_can_be_evaded() -> None:
     """A model that is honest for its first million rows passes, and so does one that counts further than the check."""
-    assert certify(crowds.Evader()).independence == "checked"
+    assert certify(classifiers.Evader()).independence == "checked"
     assert certify(Counter(10**6)).independence == "checked"
 
 
@@ -174,7 +174,7 @@ def test_a_model_that_always_fails_is_one_clear_line() -> None:
 
 
 def test_batches_that_the_run_does_not_have_may_fail() -> None:
-    assert certify(crowds.NotAlone()).independence == "checked"
+    assert certify(classifiers.NotAlone()).independence == "checked"
 
 
 def test_the_check_costs_a_few_batches() -> None:
@@ -183,7 +183,7 @@ def test_the_check_costs_a_few_batches() -> None:
     def counted(batch: np.ndarray) -> np.ndarray:
         nonlocal rows
         rows += len(batch)
-        return crowds.brightness(batch)
+        return classifiers.brightness(batch)
 
     start = time.perf_counter()
     certify(counted)

@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper, save
 from scipy.stats import binom
 
-import crowds
+import classifiers
 import soundsmooth as ss
 from issuing import issue
 from soundsmooth import audit
@@ -34,7 +34,7 @@ def certify(scores: object, x: np.ndarray = BRIGHT, n: int = 2000, again: int = 
 
 @pytest.fixture(scope="module")
 def honest() -> ss.Certificate:
-    return certify(crowds.brightness)
+    return certify(classifiers.brightness)
 
 
 # --- the formula ------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_all_lost_leaves_nothing() -> None:
 
 
 def test_an_honest_model_loses_little(honest: ss.Certificate) -> None:
-    plain = ss.Smoother(crowds.brightness, "1/2").certify(BRIGHT, n=2000, seed="measured")
+    plain = ss.Smoother(classifiers.brightness, "1/2").certify(BRIGHT, n=2000, seed="measured")
     assert honest.measured == Measurement(M, 0)
     assert honest.independence == f"measured m={M}"
     assert honest.label == plain.label == 1
@@ -128,11 +128,11 @@ def test_a_model_that_evades_the_check_is_found_out() -> None:
     """In a batch of 1000 all rows are hits, except with probability 4e-7; alone 0.56 of them. So 44 of 100 are lost
     in the mean, and 27 or fewer, which would leave a label, with probability 3e-4.
     """
-    passed = ss.Smoother(crowds.Evader(100_000), "1/2", batch_size=1000).certify(GREY, n=2000)
+    passed = ss.Smoother(classifiers.Evader(100_000), "1/2", batch_size=1000).certify(GREY, n=2000)
     assert passed.independence == "checked"
-    assumed = ss.Smoother(crowds.Evader(0), "1/2", independence="assumed", batch_size=1000)
+    assumed = ss.Smoother(classifiers.Evader(0), "1/2", independence="assumed", batch_size=1000)
     assert assumed.certify(GREY, n0=1000, n=2000).radius > 1  # in a batch of 100, selection would err once in 15 times
-    found = certify(crowds.Evader(0), GREY, batch_size=1000)
+    found = certify(classifiers.Evader(0), GREY, batch_size=1000)
     assert found.measured is not None
     assert found.measured.lost > 27
     assert found.abstained
@@ -140,7 +140,7 @@ def test_a_model_that_evades_the_check_is_found_out() -> None:
 
 def test_a_lost_row_counts_as_often_as_it_was_drawn() -> None:
     """60 rows of 20 copies are drawn, so some are drawn again and again; each vote of each of them is lost."""
-    found = certify(crowds.only_in_company, n=20, again=60, batch_size=10)
+    found = certify(classifiers.only_in_company, n=20, again=60, batch_size=10)
     assert found.measured == Measurement(60, 60)
 
 
@@ -150,23 +150,23 @@ def test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own() -> N
     Alone 0.64 of the rows are hits. The seeds are given; other ones would fail with probability 0.02.
     """
     x = np.full((1, 8, 8), 133, np.uint8)
-    smooth = ss.Smoother(crowds.RunningMean(), "1/2", independence="assumed")
+    smooth = ss.Smoother(classifiers.RunningMean(), "1/2", independence="assumed")
     assert smooth.certify(x, n=2000, seed="measured").radius > 0.6
-    assert certify(crowds.RunningMean(), x).radius < 0.1
+    assert certify(classifiers.RunningMean(), x).radius < 0.1
 
 
 def test_other_rows_are_nowhere_in_the_process_of_a_row() -> None:
     """Alone 0.78 of the rows are hits: 22 of 100 are lost in the mean, and 5 or fewer with probability 4e-6. With 30
     others in sight all rows would be hits.
     """
-    found = certify(crowds.Peeping(), np.full((1, 8, 8), 140, np.uint8), batch_size=1000)
+    found = certify(classifiers.Peeping(), np.full((1, 8, 8), 140, np.uint8), batch_size=1000)
     assert found.measured is not None
     assert found.measured.lost > 5
 
 
 def test_a_function_of_the_position_is_certified_for_what_it_says_alone() -> None:
     """In batches class 0, alone always class 1: every hit is lost."""
-    found = certify(crowds.first_row, GREY)
+    found = certify(classifiers.first_row, GREY)
     assert found.measured is not None
     assert found.measured.lost > 90
     assert found.p_lower == 0.0
@@ -185,7 +185,7 @@ def test_torch_modules_are_measured_as_they_are() -> None:
 
 def test_a_function_that_starts_threads_votes_alone() -> None:
     """A forked process has none of them, and must not wait for them."""
-    assert certify(crowds.threaded_brightness, n=100, again=10).measured == Measurement(10, 0)
+    assert certify(classifiers.threaded_brightness, n=100, again=10).measured == Measurement(10, 0)
 
 
 def test_a_graph_with_a_fixed_batch_is_filled_with_copies_of_the_row(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_graph_with_a_fixed_batch_is_filled_with_copies_of_the_row(tmp_path: P
 
 
 def test_a_factory_makes_what_cannot_be_pickled() -> None:
-    assert certify("crowds:make_brightness", again=10).measured == Measurement(10, 0)
+    assert certify("classifiers:make_brightness", again=10).measured == Measurement(10, 0)
 
 
 # --- the run -------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_rows_of_the_documentation() -> None:
 
 def test_the_same_seed_gives_the_same_measurement() -> None:
     images = Inputs((3, 4), (GREY.astype(np.int16), BRIGHT.astype(np.int16)), (None, None))
-    smooth = ss.Smoother(crowds.Evader(0), "1/2", independence="measured", again=30)
+    smooth = ss.Smoother(classifiers.Evader(0), "1/2", independence="measured", again=30)
     for noise in ("fresh", "shared"):
         chosen = settings(n=500, noise=noise)
         one, two = ([*issue(smooth.smoothing, images, chosen, secret("s"))] for _ in range(2))
@@ -249,11 +249,13 @@ def test_the_same_seed_gives_the_same_measurement() -> None:
 )
 def test_what_does_not_go_together(choices: dict[str, object], asked: dict[str, object], text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        ss.Smoother(crowds.brightness, "1/2", **{"independence": "measured", **choices}).certify(GREY, n=100, **asked)
+        ss.Smoother(classifiers.brightness, "1/2", **{"independence": "measured", **choices}).certify(
+            GREY, n=100, **asked
+        )
 
 
 def test_batchwise_noise_is_refused() -> None:
-    smooth = ss.Smoother(crowds.brightness, "1/2", independence="measured").smoothing
+    smooth = ss.Smoother(classifiers.brightness, "1/2", independence="measured").smoothing
     images = Inputs((0,), (GREY.astype(np.int16),), (None,))
     with pytest.raises(ValueError, match="not with batchwise"):
         plan_run(LocalPool(smooth), images, settings(n=100, noise="batchwise"), secret("s"))
@@ -262,8 +264,11 @@ def test_batchwise_noise_is_refused() -> None:
 @pytest.mark.parametrize(
     ("scores", "text"),
     [
-        (lambda batch: crowds.brightness(batch), "cannot be made again in a fresh process"),
-        (crowds.NotAlone(), "cannot vote on one row alone, in a fresh process: RuntimeError: one row is not enough"),
+        (lambda batch: classifiers.brightness(batch), "cannot be made again in a fresh process"),
+        (
+            classifiers.NotAlone(),
+            "cannot vote on one row alone, in a fresh process: RuntimeError: one row is not enough",
+        ),
     ],
 )
 def test_models_that_cannot_be_measured(scores: object, text: str) -> None:
@@ -326,7 +331,7 @@ def test_a_measurement_cannot_be_left_out_or_added(honest: ss.Certificate) -> No
     assert not audit.check_record(data).accepted
     with pytest.raises(ValueError, match="says nothing of the result"):
         ss.Certificate.from_json(json.dumps(data))
-    plain = json.loads(ss.Smoother(crowds.brightness, "1/2").certify(BRIGHT, n=200).to_json())
+    plain = json.loads(ss.Smoother(classifiers.brightness, "1/2").certify(BRIGHT, n=200).to_json())
     plain["measured"] = {"rows": 10, "lost": 0}
     assert not audit.check_record(plain).accepted
     with pytest.raises(ValueError, match="not as many as it promised"):

@@ -21,8 +21,8 @@ from onnx import helper
 
 import soundsmooth as ss
 from command import run_command
+from key_scanner import can_open, can_read_memory, target
 from models.test_onnx_file import linear_graph, saved, with_external_weights
-from scanner import can_open, can_read_memory, target
 from soundsmooth import embedded
 from soundsmooth.certification.promise import secret
 from soundsmooth.models import model_of
@@ -32,7 +32,7 @@ from soundsmooth.models.sandbox import process
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what is tried is Linux's")
 PROGRAM = process.PROGRAM
-SCANNER = Path(__file__).parents[1] / "scanner.py"
+SCANNER = Path(__file__).parents[1] / "key_scanner.py"
 MODEL = embedded.MODELS[next(iter(embedded.MODELS))]
 IMAGE = np.zeros((1, 2, 2), np.uint8)
 BATCH = np.random.default_rng(1).normal(size=(5, 1, 2, 2)).astype(np.float32)
@@ -123,7 +123,7 @@ import json, sys
 sys.path.insert(0, {str(SCANNER.parent)!r})
 import numpy as np
 import soundsmooth as ss
-from scanner import Scanner, target
+from key_scanner import Scanner, target
 from soundsmooth.certification.promise import secret
 
 scanner, found = Scanner([]), {{}}

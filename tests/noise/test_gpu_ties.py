@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from forced import beginning, forced
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket
 from soundsmooth.noise.reference import reference_word
+from tied_laws import beginning, forced
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 KEY = bytes(range(32))

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.independence.measure import Again, RowsAlone, drawn_rows, rows_by_block

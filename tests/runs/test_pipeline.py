@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from issuing import issue
 from runs.interrupted import inputs, small_run, without_time
 from soundsmooth import embedded

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import crowds
+import classifiers
 import soundsmooth as ss
 from issuing import issue
 from runs.row_processes import lasting_rows_alone
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted 
 MEASURED = {"batch_size": 10, "threads": 1, "independence": "measured", "again": 80}
 
 
-def here(scores: object = crowds.brightness, noise: str = "fresh") -> RunPlan:
+def here(scores: object = classifiers.brightness, noise: str = "fresh") -> RunPlan:
     return plan_run(LocalPool(ss.Smoother(scores, "0.5", **MEASURED).smoothing), inputs(3), small(noise), SECRET)
 
 
@@ -63,10 +63,10 @@ def stored(path: Path) -> tuple[list[Certificate], list[tuple[object, ...]]]:
 @pytest.mark.slow("starts processes that vote on rows alone")
 def test_certificates_are_those_of_the_same_run_without_a_store(tmp_path: Path, noise: str) -> None:
     """For a model that sees its batches: rows are lost, and the same ones."""
-    run = here(crowds.Evader(0), noise)
+    run = here(classifiers.Evader(0), noise)
     with open_store(tmp_path / "run.db", run) as store:
         issued = [plain(each) for each in certify_into(store, run)]
-    expected = without_store(here(crowds.Evader(0), noise))
+    expected = without_store(here(classifiers.Evader(0), noise))
     assert issued == stored(tmp_path / "run.db")[0] == expected
     assert all(each.measured.rows == 80 for each in issued)
     assert any(each.measured.lost > 5 for each in issued)
@@ -98,7 +98,7 @@ def test_kills_repeat_no_finished_row_and_change_none(commits: int, most: int, t
     assert stored(tmp_path / "run.db") == stored(tmp_path / "quiet.db") == stored(tmp_path / "cut.db")
 
 
-FAR = SmootherRecipe.of(crowds.brightness, "0.5", **MEASURED)
+FAR = SmootherRecipe.of(classifiers.brightness, "0.5", **MEASURED)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_cannot_be_measured_is_refused_before_the_first_vote(tmp_path: Path
     with pytest.raises(ValueError, match="leave out --no-votes"):
         open_store(tmp_path / "run.db", here(), votes=False)
     assert terms_at(tmp_path / "run.db") is None
-    run = here(crowds.NotAlone())
+    run = here(classifiers.NotAlone())
     with open_store(tmp_path / "run.db", run) as store:
         with pytest.raises(ValueError, match="cannot vote on one row alone"):
             list(certify_into(store, run))

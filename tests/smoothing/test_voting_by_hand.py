@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import soundsmooth as ss
+from classifiers import brightness
 from command import run_command
-from crowds import brightness
 from soundsmooth.core.grid import nearest_float32
 from soundsmooth.noise import Gaussian, reference_noise
 
@@ -89,7 +89,7 @@ def test_a_kept_run(noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     np.savez("data.npz", x=IMAGES)
     options = ("--sigma", "0.5", "--k", "1", "--n0", N0, "--n", N, "--batch-size", BATCH, "--independence", "assumed")
-    asked = ("crowds:make_brightness", "data.npz", *options, "--noise", noise, "--seed", SEED, "--nonce", NONCE)
+    asked = ("classifiers:make_brightness", "data.npz", *options, "--noise", noise, "--seed", SEED, "--nonce", NONCE)
     for words in (("certify", *asked, "--out", "run.db"), ("runs", "export", "run.db", "--to", "run.jsonl")):
         run_command(*words)
     check([json.loads(line) for line in Path("run.jsonl").read_text(encoding="utf-8").splitlines()], noise)

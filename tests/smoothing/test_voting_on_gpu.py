@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from forced import beginning, forced
 from soundsmooth.certification.certify import Counts
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.cuda_streams import OneLane
@@ -23,6 +22,7 @@ from soundsmooth.noise import SHARED_STREAM, Gaussian, GpuSampler, Keystream, La
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
 from soundsmooth.smoothing.voting import PendingVotes, Voting, sample_under_noise, vote_on_copies
+from tied_laws import beginning, forced
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"

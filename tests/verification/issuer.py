@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-import crowds
+import classifiers
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth.certification.certify import Counts, verdict
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
@@ -56,7 +56,7 @@ def small_run(
 
 
 def measured_run(
-    numbers: Collection[int] = (0, 3, 7), scores: object = crowds.brightness, again: int = 60, noise: str = "fresh"
+    numbers: Collection[int] = (0, 3, 7), scores: object = classifiers.brightness, again: int = 60, noise: str = "fresh"
 ) -> RunPlan:
     """As `small_run`, with rows voted again, alone: images 0 and 7 are clear, image 3 is doubtful."""
     whole = data(max(numbers) + 1)

@@ -13,8 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
-import crowds
-from crowds import brightness_of_three
+import classifiers
+from classifiers import brightness_of_three
 from soundsmooth.cli.verify import show
 from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
@@ -97,7 +97,7 @@ def honest_files(folder: Path, names: Collection[str] = RUNS.keys()) -> list[Hon
     for name in names:
         path = folder / f"{name}.db"
         RUNS[name](path)
-        run = Honest(name, packed(path), crowds.brightness if "measured" in name else brightness_of_three)
+        run = Honest(name, packed(path), classifiers.brightness if "measured" in name else brightness_of_three)
         found += [run] if name == "sums" else [run, _records(run, folder)]
     return found
 

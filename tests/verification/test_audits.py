@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
+from classifiers import brightness_of_three
 from command import run_command
-from crowds import brightness_of_three
 from soundsmooth import embedded
 from soundsmooth.audit import Block, Gaussian, Terms, all_but_escaped
 from soundsmooth.audit.replay import escaped_and_excess, least_hits

@@ -17,7 +17,7 @@ import pytest
 import typer
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth.audit import Confirmed
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise

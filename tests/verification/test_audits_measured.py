@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import crowds
+import classifiers
 from soundsmooth import audit
 from soundsmooth.audit import Block, Gaussian, Lost, Terms, Votes, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
@@ -45,7 +45,9 @@ def copied(run: Path, tmp_path: Path) -> Path:
     return path
 
 
-def audited(path: Path, replay: str | None = None, scores: object = crowds.brightness, **more: object) -> Verification:
+def audited(
+    path: Path, replay: str | None = None, scores: object = classifiers.brightness, **more: object
+) -> Verification:
     return audit_file(path, Noted(nonce=NONCE), given(replay, scores, **more))
 
 
@@ -69,7 +71,7 @@ def test_an_honest_run_is_confirmed_whole(run: Path) -> None:
 
 def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
     """Ten of twenty blocks of image 0 alone: bounds from 200 copies and the rows among them."""
-    result = audit_file(run, given=given("10", crowds.brightness), draw=lambda blocks, s: list(range(10)))
+    result = audit_file(run, given=given("10", classifiers.brightness), draw=lambda blocks, s: list(range(10)))
     assert not result.refuted
     with Store.read(run) as store:
         terms, index = store.terms, 0
@@ -86,7 +88,7 @@ def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
 
 def test_a_model_that_sees_its_batch_is_confirmed_for_what_it_says_alone(tmp_path: Path) -> None:
     """Rows are lost, here as there: nothing differs, and the certificate is the auditor's own."""
-    scores = crowds.Evader(0)
+    scores = classifiers.Evader(0)
     path = issue(tmp_path / "run.db", measured_run((5, 7), scores, noise="shared"))
     with Store.read(path) as store:
         assert [certificate.measured.lost > 3 for certificate in store.certificates()] == [True, True]
@@ -165,7 +167,7 @@ def forge_rows(path: Path, place: int, run: RunPlan) -> int:
 @pytest.mark.slow("starts processes that vote on rows alone")
 def test_forged_rows_contradict_nothing_and_are_refused_by_a_replay(tmp_path: Path) -> None:
     """In batches nearly every row of the evader is a hit, alone three quarters are."""
-    scores = crowds.Evader(0)
+    scores = classifiers.Evader(0)
     run = measured_run((5,), scores, again=300)
     path = issue(tmp_path / "run.db", run)
     assert forge_rows(path, 0, run) > 40

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth import embedded
 from soundsmooth.cli.choices import read_config
 from soundsmooth.cli.runs import export_run, show_run

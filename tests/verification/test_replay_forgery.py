@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth.audit import detection
 from soundsmooth.verification import Noted, Verification, audit_file
 from soundsmooth.verification.draw import fresh_draw, number_to_draw

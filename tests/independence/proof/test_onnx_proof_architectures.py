@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from architectures import ARCHITECTURES
 from proofs import prove_graph, prove_module
-from rows import violation
+from row_mixing import violation
 from soundsmooth import embedded
 from soundsmooth.independence.proof import Report
 from soundsmooth.models import model_of

@@ -13,7 +13,7 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from proofs import BATCH, probe, prove_graph
-from rows import runner, violation
+from row_mixing import runner, violation
 from soundsmooth.independence.proof.values import Unproved, Value
 from soundsmooth.independence.proof.witness import Subject, disagreement
 from soundsmooth.models.onnx_file import OnnxModel

@@ -19,7 +19,7 @@ from torch import nn
 
 from architectures import Attention, MultiHead, ViT, convnext, exported_module
 from proofs import BATCH, prove_graph
-from rows import Run, runner, violation
+from row_mixing import Run, runner, violation
 
 SHAPE = (3, 8, 8)
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from proofs import BATCH, prove_graph
-from rows import runner, violation
+from row_mixing import runner, violation
 from soundsmooth.independence.proof.onnx_graph import draws_at_random
 from soundsmooth.models.onnx_file import OnnxModel
 

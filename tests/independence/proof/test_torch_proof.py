@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from proofs import prove_module
-from rows import violation
+from row_mixing import violation
 from soundsmooth.independence.proof import torch_export, torch_proof, torch_rules
 from soundsmooth.independence.proof.torch_graph import check_rules
 from soundsmooth.independence.proof.values import Unproved

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from proofs import prove_module
-from rows import violation
+from row_mixing import violation
 
 SHAPE = (2, 4)
 Step = Callable[[list[Tensor]], Tensor]
