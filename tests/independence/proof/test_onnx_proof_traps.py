@@ -922,6 +922,7 @@ def test_at_one_batch_size_rows_are_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, _, shows) in TRAPS.items() if shows])
+@pytest.mark.slow("starts a process for each of many traps")
 def test_the_trap_is_real(name: str, tmp_path: Path) -> None:
     """Run by onnxruntime, rows do depend on more than themselves; and the model is not proved after optimisation."""
     build, shape, batch, _ = TRAPS[name]
