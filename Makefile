@@ -5,7 +5,10 @@ TEST := .venv-test
 INTEGRATIONS := .venv-integrations
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test test-fast test-integrations lint bench clean
+# The tests start many processes, and each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-fast test-long test-integrations lint bench clean
 
 demo: $(DEMO)/ready
 	$(DEMO)/$(BIN)/soundsmooth certify
@@ -18,6 +21,9 @@ test: $(TEST)/ready
 
 test-fast: $(TEST)/ready
 	$(TEST)/$(BIN)/python -m pytest -q -n 2 --dist worksteal --fast
+
+test-long: $(TEST)/ready
+	$(TEST)/$(BIN)/python -m pytest -q -n 2 --dist worksteal --long
 
 test-integrations: $(INTEGRATIONS)/ready
 	SOUNDSMOOTH_INTEGRATIONS=1 $(INTEGRATIONS)/$(BIN)/python -m pytest -v --durations=0 tests/integrations

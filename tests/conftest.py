@@ -4,6 +4,7 @@ The Triton kernels run on the GPU if there is one (NVIDIA's or AMD's), and in Tr
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,17 +24,47 @@ settings.load_profile("ci" if os.environ.get("CI") else "search")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out tests marked slow, and those in tests/slow.txt")
+    parser.addoption("--long", action="store_true", help="also run tests marked long")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    unexplained = [item.nodeid for item in items for mark in item.iter_markers("slow") if not mark.args]
-    if unexplained:
-        raise pytest.UsageError(f"marked slow without a reason: {', '.join(unexplained)}")
-    if config.getoption("--fast"):
-        listed = slow_tests()
-        slow = [item for item in items if item.get_closest_marker("slow") or item.nodeid.partition("[")[0] in listed]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in set(slow)]
+    for name in ("slow", "long"):
+        unexplained = [item.nodeid for item in items for mark in item.iter_markers(name) if not mark.args]
+        if unexplained:
+            raise pytest.UsageError(f"marked {name} without a reason: {', '.join(unexplained)}")
+    listed = slow_tests() if config.getoption("--fast") else frozenset()
+    left_out = {item for item in items if _is_left_out(item, config, listed)}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _is_left_out(item: pytest.Item, config: pytest.Config, listed: frozenset[str]) -> bool:
+    if item.get_closest_marker("long") and not config.getoption("--long"):
+        return True
+    is_slow = item.get_closest_marker("slow") is not None or item.nodeid.partition("[")[0] in listed
+    return is_slow and bool(config.getoption("--fast"))
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this run of the tests share, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def architecture_file(shared_folder: Path) -> Callable[[str], Path]:
+    """An architecture by its name, as torch exports it: once for all tests, since that takes long."""
+    from architectures import ARCHITECTURES, exported_module
+
+    def file(name: str) -> Path:
+        path, own = shared_folder / f"{name}.onnx", shared_folder / f"{name}-{os.getpid()}.onnx"
+        if not path.exists():
+            make, shape = ARCHITECTURES[name]
+            exported_module(make(), shape, own).rename(path)
+        return path
+
+    return file
 
 
 @pytest.fixture(scope="session")

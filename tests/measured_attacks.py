@@ -17,7 +17,7 @@ from itertools import repeat
 
 import numpy as np
 
-from crowds import one_hot
+from classifiers import one_hot
 
 
 class Remembering:

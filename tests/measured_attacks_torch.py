@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from crowds import one_hot
+from classifiers import one_hot
 from measured_attacks import Remembering
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 LIST = Path(__file__).with_suffix(".txt")
 #: Above so many seconds a test is slow. A test above 5 s is also marked: @pytest.mark.slow("why it takes so long").
-LIMIT = 0.5
+LIMIT = 0.25
 #: A line of `--durations=0`: seconds, phase, file, function and perhaps the case in brackets.
 LINE = re.compile(r"^([0-9.]+)s (?:setup|call|teardown) +(\S+?\.py::[\w:]+)(\[.*)?$")
 

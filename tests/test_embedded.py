@@ -26,6 +26,7 @@ def test_the_model_nearest_to_sigma_is_taken(sigma: str, expected: str) -> None:
     assert expected in embedded.model_for(Fraction(sigma)).name
 
 
+@pytest.mark.slow("certifies many images")
 def test_certified_accuracy_of_the_first_images() -> None:
     """At σ = 0.25 and radius 0.25: at least 0.78 of the first 100 images, with only 500 copies each.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth import embedded
 
 MODEL = embedded.MODELS[Fraction(1, 4)]

@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth import embedded
 from soundsmooth.cli.main import app
 
@@ -232,6 +232,7 @@ def ran(cited: Citation, called: set[tuple[str, str]]) -> bool:
 
 
 @pytest.mark.parametrize("cited", MECHANISMS, ids=str)
+@pytest.mark.slow("certifies in every way, under a tracer")
 def test_a_mechanism_runs_in_a_certification(cited: Citation, called: set[tuple[str, str]]) -> None:
     if str(cited) in ELSEWHERE:
         assert not ran(cited, called), "it runs here after all: take it off the list"

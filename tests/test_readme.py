@@ -26,6 +26,7 @@ def test_python_examples_run() -> None:
         assert names["certificate"].label == 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow("runs programs of the documentation")
 def test_a_run_from_python_is_begun_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(embedded.MODELS[Fraction(1, 4)], "model.onnx")

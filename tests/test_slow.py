@@ -16,11 +16,11 @@ def test_the_list_names_tests_that_exist() -> None:
 def test_cases_count_on_average_and_phases_together() -> None:
     report = """\
 ============================= slowest durations ==============================
-0.40s call     tests/a.py::test_both_phases
-0.20s setup    tests/a.py::test_both_phases
-0.90s call     tests/a.py::test_cases[x.py::y - 1]
+0.20s call     tests/a.py::test_both_phases
+0.10s setup    tests/a.py::test_both_phases
+0.40s call     tests/a.py::test_cases[x.py::y - 1]
 0.01s call     tests/a.py::test_cases[z]
-0.51s call     tests/b/c.py::TestGroup::test_in_a_class
-0.50s teardown tests/b/c.py::test_at_the_limit
+0.26s call     tests/b/c.py::TestGroup::test_in_a_class
+0.25s teardown tests/b/c.py::test_at_the_limit
 """
     assert slow_in(report.splitlines()) == ["tests/a.py::test_both_phases", "tests/b/c.py::TestGroup::test_in_a_class"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth import embedded
 from soundsmooth.core import machine
 from soundsmooth.noise import keystream

@@ -29,7 +29,7 @@ MUTANTS = (
         f"{SRC}/noise/sampler.py",
         "    law.grid.write_values(noise, out)\n",
         "    law.grid.write_values(noise - x, out)\n    out += law.grid.values(x)\n",
-        ("tests/noise/test_level_alone.py::test_all_pairs_through_the_last_step",),
+        ("tests/noise/test_sampler_level_alone.py::test_all_pairs_through_the_last_step",),
     ),
     Mutant(
         "level-times-reciprocal",
@@ -38,7 +38,7 @@ MUTANTS = (
         f"{SRC}/core/grid.py",
         '            np.divide(levels, np.float32(self.q), out=out, dtype=np.float32, casting="unsafe")\n',
         '            np.multiply(levels, np.float32(1 / self.q), out=out, dtype=np.float32, casting="unsafe")\n',
-        ("tests/test_grid.py::test_values_are_the_nearest_floats_over_the_whole_noisy_range",),
+        ("tests/core/test_grid.py::test_values_are_the_nearest_floats_over_the_whole_noisy_range",),
     ),
     Mutant(
         "noise-not-clamped",
@@ -47,7 +47,7 @@ MUTANTS = (
         f"{SRC}/noise/sampler.py",
         "    np.clip(noise, np.int16(law.lowest), np.int16(law.highest), out=noise)\n",
         "",
-        ("tests/noise/test_level_alone.py::test_all_pairs_through_the_last_step",),
+        ("tests/noise/test_sampler_level_alone.py::test_all_pairs_through_the_last_step",),
     ),
     Mutant(
         "tie-with-a-breakpoint",
@@ -56,7 +56,7 @@ MUTANTS = (
         f"{SRC}/noise/sampler.py",
         "        hard = np.flatnonzero(crowded | (word == threshold))\n",
         "        hard = np.flatnonzero(crowded)\n",
-        ("tests/noise/test_replayed_streams.py::test_every_breakpoint_and_every_tie",),
+        ("tests/noise/test_sampler_replayed.py::test_every_breakpoint_and_every_tie",),
     ),
     # 4, 9: streams
     Mutant(
@@ -75,7 +75,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "partial(noise.noisy, purpose, x,",
         "partial(noise.noisy, Purpose.ESTIMATION, x,",
-        ("tests/test_votes_by_hand.py::test_a_data_set",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_data_set",),
     ),
     Mutant(
         "streams-swapped",
@@ -85,8 +85,8 @@ MUTANTS = (
         "    SELECTION = 0\n    ESTIMATION = 1\n",
         "    SELECTION = 1\n    ESTIMATION = 0\n",
         (
-            "tests/noise/test_documented_vectors.py::test_first_words_and_noise",
-            "tests/test_votes_by_hand.py::test_a_lone_image",
+            "tests/noise/test_reference_vectors.py::test_first_words_and_noise",
+            "tests/smoothing/test_voting_by_hand.py::test_a_lone_image",
         ),
     ),
     Mutant(
@@ -96,7 +96,7 @@ MUTANTS = (
         f"{SRC}/runs/voter.py",
         "PendingVotes(self._voting, noise, image.levels, block.purpose, block.copies, batch)",
         "PendingVotes(self._voting, noise, image.levels, Purpose.ESTIMATION, block.copies, batch)",
-        ("tests/test_votes_by_hand.py::test_a_kept_run",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_kept_run",),
     ),
     Mutant(
         "batchwise-shares-a-stream",
@@ -105,7 +105,7 @@ MUTANTS = (
         f"{SRC}/runs/voter.py",
         "image.levels, block.purpose, block.copies,",
         'image.levels, Purpose.ESTIMATION if settings.noise == "batchwise" else block.purpose, block.copies,',
-        ("tests/test_votes_by_hand.py::test_a_data_set",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_data_set",),
     ),
     Mutant(
         "measured-shares-a-stream",
@@ -114,7 +114,7 @@ MUTANTS = (
         f"{SRC}/runs/voter.py",
         "image.levels, block.purpose, block.copies,",
         "image.levels, block.purpose if self._alone is None else Purpose.ESTIMATION, block.copies,",
-        ("tests/test_votes_by_hand.py::test_measured_independence",),
+        ("tests/smoothing/test_voting_by_hand.py::test_measured_independence",),
     ),
     Mutant(
         "label-by-estimation",
@@ -123,7 +123,7 @@ MUTANTS = (
         CERTIFY,
         "    label = selection.top\n",
         "    label = estimation.top\n",
-        ("tests/test_certify.py::test_the_label_is_the_one_that_selection_chose",),
+        ("tests/certification/test_certify.py::test_the_label_is_the_one_that_selection_chose",),
     ),
     Mutant(
         "noise-by-place",
@@ -132,7 +132,7 @@ MUTANTS = (
         f"{SRC}/runs/plan.py",
         "Image(self.inputs.indices[place], self.inputs.levels[place])",
         "Image(place, self.inputs.levels[place])",
-        ("tests/test_certify.py::test_streams_are_the_indices_in_the_data_set",),
+        ("tests/certification/test_certify.py::test_streams_are_the_indices_in_the_data_set",),
     ),
     Mutant(
         "shared-noise-elsewhere",
@@ -141,7 +141,7 @@ MUTANTS = (
         f"{SRC}/noise/sources.py",
         "stream = Keystream(self.key, purpose, SHARED_STREAM)",
         "stream = Keystream(self.key, purpose, 0)",
-        ("tests/test_votes_by_hand.py::test_a_data_set",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_data_set",),
     ),
     # 5: directions
     Mutant(
@@ -151,7 +151,7 @@ MUTANTS = (
         f"{SRC}/exact/binomial.py",
         "return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha))))",
         "return max(0.0, float_above(upper_end(_lower_root(hits, n, alpha))))",
-        ("tests/exact/test_binomial_bounds.py::test_clopper_pearson_for_every_count_of_a_small_n",),
+        ("tests/exact/test_binomial.py::test_clopper_pearson_for_every_count_of_a_small_n",),
     ),
     Mutant(
         "hoeffding-rounded-up",
@@ -160,7 +160,7 @@ MUTANTS = (
         f"{SRC}/exact/binomial.py",
         "float_below(lower_end(ball(Fraction(hits, n)) - _hoeffding_margin(n, alpha)))",
         "float_above(upper_end(ball(Fraction(hits, n)) - _hoeffding_margin(n, alpha)))",
-        ("tests/exact/test_binomial_bounds.py::test_hoeffding_anywhere",),
+        ("tests/exact/test_binomial.py::test_hoeffding_anywhere",),
     ),
     Mutant(
         "upper-bound-rounded-down",
@@ -169,7 +169,7 @@ MUTANTS = (
         f"{SRC}/exact/binomial.py",
         "return min(1.0, float_above(upper_end(1 - _lower_root(n - hits, n, alpha))))",
         "return min(1.0, float_below(lower_end(1 - _lower_root(n - hits, n, alpha))))",
-        ("tests/exact/test_binomial_bounds.py::test_clopper_pearson_for_every_count_of_a_small_n",),
+        ("tests/exact/test_binomial.py::test_clopper_pearson_for_every_count_of_a_small_n",),
     ),
     Mutant(
         "radius-rounded-up",
@@ -187,7 +187,7 @@ MUTANTS = (
         f"{SRC}/exact/bounds.py",
         "    p_lower = clopper_pearson_below(hits, n, alpha / 2)\n",
         "    p_lower = clopper_pearson_below(hits, n, alpha)\n",
-        ("tests/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
+        ("tests/certification/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
     ),
     Mutant(
         "runner-up-upper-at-alpha",
@@ -196,7 +196,7 @@ MUTANTS = (
         f"{SRC}/exact/bounds.py",
         "clopper_pearson_above(others, n, alpha / 2)",
         "clopper_pearson_above(others, n, alpha)",
-        ("tests/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
+        ("tests/certification/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
     ),
     Mutant(
         "printed-radius-rounded",
@@ -205,7 +205,7 @@ MUTANTS = (
         f"{SRC}/core/decimals.py",
         "return _decimal(math.floor(Fraction(value) * 10**digits), digits)",
         "return _decimal(round(Fraction(value) * 10**digits), digits)",
-        ("tests/test_certificate.py::test_truncation_is_not_rounding",),
+        ("tests/certification/test_certificate.py::test_truncation_is_not_rounding",),
     ),
     # 6, 7: independence
     Mutant(
@@ -215,7 +215,7 @@ MUTANTS = (
         f"{SRC}/exact/bounds.py",
         "clopper_pearson_above(lost, rows, alpha / 2)",
         "clopper_pearson_above(lost, rows, alpha)",
-        ("tests/test_measured.py::test_the_auditors_bound_is_the_issuers",),
+        ("tests/independence/test_measure.py::test_the_auditors_bound_is_the_issuers",),
     ),
     Mutant(
         "measured-hits-at-half-alpha",
@@ -224,7 +224,7 @@ MUTANTS = (
         f"{SRC}/exact/bounds.py",
         "self.prove([Look(n, kept, n - kept)], alpha / 4)",
         "self.prove([Look(n, kept, n - kept)], alpha / 2)",
-        ("tests/test_measured.py::test_the_auditors_bound_is_the_issuers",),
+        ("tests/independence/test_measure.py::test_the_auditors_bound_is_the_issuers",),
     ),
     Mutant(
         "lost-rows-not-counted",
@@ -233,7 +233,7 @@ MUTANTS = (
         f"{SRC}/independence/measure.py",
         "return sum(row in gone for row in self.rows)",
         "return len(gone)",
-        ("tests/test_measured.py::test_a_lost_row_counts_as_often_as_it_was_drawn",),
+        ("tests/independence/test_measure.py::test_a_lost_row_counts_as_often_as_it_was_drawn",),
     ),
     Mutant(
         "no-row-is-lost",
@@ -242,7 +242,7 @@ MUTANTS = (
         f"{SRC}/independence/measure.py",
         "return sum(row in gone for row in self.rows)",
         "return 0",
-        ("tests/test_measured.py::test_a_lost_row_counts_as_often_as_it_was_drawn",),
+        ("tests/independence/test_measure.py::test_a_lost_row_counts_as_often_as_it_was_drawn",),
     ),
     Mutant(
         "rows-by-the-key-of-the-noise",
@@ -251,7 +251,7 @@ MUTANTS = (
         PROMISE,
         "key = self._derived(promise, ROWS_INFO)",
         "key = self._derived(promise, INFO)",
-        ("tests/test_measured.py::test_rows_of_the_documentation",),
+        ("tests/independence/test_measure.py::test_rows_of_the_documentation",),
     ),
     Mutant(
         "proof-not-demanded",
@@ -269,7 +269,7 @@ MUTANTS = (
         f"{SRC}/smoothing/classifier.py",
         "if changed() or model.identity() != identity:",
         "if False:",
-        ("tests/test_certify.py::test_a_module_whose_buffers_change_gets_no_certificate",),
+        ("tests/certification/test_certify.py::test_a_module_whose_buffers_change_gets_no_certificate",),
     ),
     # 8: batches
     Mutant(
@@ -279,7 +279,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "yield NoiseBlock(first, -(-keep // batch) * batch, keep)",
         "yield NoiseBlock(first, keep, keep)",
-        ("tests/test_certify.py::test_every_batch_has_the_same_shape_and_filling_votes_are_dropped",),
+        ("tests/certification/test_certify.py::test_every_batch_has_the_same_shape_and_filling_votes_are_dropped",),
     ),
     Mutant(
         "filling-votes-counted",
@@ -288,7 +288,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "Votes(labels[: block.keep], classes), doubt",
         "Votes(labels, classes), doubt",
-        ("tests/test_certify.py::test_every_batch_has_the_same_shape_and_filling_votes_are_dropped",),
+        ("tests/certification/test_certify.py::test_every_batch_has_the_same_shape_and_filling_votes_are_dropped",),
     ),
     # 9, 7: a lone image
     Mutant(
@@ -298,7 +298,7 @@ MUTANTS = (
         f"{SRC}/runs/lone_image.py",
         "added([counts[block.purpose], votes.counts])",
         "added([*counts.values(), votes.counts])",
-        ("tests/test_votes_by_hand.py::test_a_lone_image",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_lone_image",),
     ),
     Mutant(
         "lone-image-not-measured",
@@ -307,7 +307,7 @@ MUTANTS = (
         f"{SRC}/runs/lone_image.py",
         "    rows = rows_by_block(drawn, hits.items())\n",
         "    rows = {}\n",
-        ("tests/test_measured.py::test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own",),
+        ("tests/independence/test_measure.py::test_a_memory_is_found_out_because_every_row_has_a_process_of_its_own",),
     ),
     # 10: the key
     Mutant(
@@ -317,7 +317,7 @@ MUTANTS = (
         PROMISE,
         "salt = bytes.fromhex(promise.commitment)",
         "salt = bytes(32)",
-        ("tests/test_promise.py::test_key_is_hkdf_of_seed_and_nonce_salted_with_the_commitment",),
+        ("tests/certification/test_promise.py::test_key_is_hkdf_of_seed_and_nonce_salted_with_the_commitment",),
     ),
     Mutant(
         "nonce-ignored",
@@ -326,7 +326,7 @@ MUTANTS = (
         PROMISE,
         ".derive(self.seed + self.nonce)",
         ".derive(self.seed)",
-        ("tests/test_promise.py::test_key_is_hkdf_of_seed_and_nonce_salted_with_the_commitment",),
+        ("tests/certification/test_promise.py::test_key_is_hkdf_of_seed_and_nonce_salted_with_the_commitment",),
     ),
     Mutant(
         "nonce-without-seed",
@@ -335,7 +335,7 @@ MUTANTS = (
         PROMISE,
         "    if nonce and seed is None:\n",
         "    if False:\n",
-        ("tests/test_promise.py::test_a_nonce_without_a_seed_proves_nothing_and_is_refused",),
+        ("tests/certification/test_promise.py::test_a_nonce_without_a_seed_proves_nothing_and_is_refused",),
     ),
     Mutant(
         "labels-not-promised",
@@ -344,7 +344,7 @@ MUTANTS = (
         PROMISE,
         "(NO_LABEL if label is None else label).to_bytes",
         "NO_LABEL.to_bytes",
-        ("tests/test_promise.py::test_index_levels_and_labels_are_all_in_the_digest",),
+        ("tests/certification/test_promise.py::test_index_levels_and_labels_are_all_in_the_digest",),
     ),
     Mutant(
         "numbers-not-promised",
@@ -353,7 +353,7 @@ MUTANTS = (
         PROMISE,
         '            digest.update(index.to_bytes(8, "little"))\n',
         "",
-        ("tests/test_promise.py::test_index_levels_and_labels_are_all_in_the_digest",),
+        ("tests/certification/test_promise.py::test_index_levels_and_labels_are_all_in_the_digest",),
     ),
     Mutant(
         "order-not-promised",
@@ -362,7 +362,7 @@ MUTANTS = (
         PROMISE,
         "in zip(self.indices, self.levels, self.labels, strict=True):\n            digest",
         "in sorted(zip(self.indices, self.levels, self.labels, strict=True), key=str):\n            digest",
-        ("tests/test_promise.py::test_the_order_of_the_inputs_is_in_the_digest",),
+        ("tests/certification/test_promise.py::test_the_order_of_the_inputs_is_in_the_digest",),
     ),
     Mutant(
         "another-nonce-continues",
@@ -380,7 +380,7 @@ MUTANTS = (
         f"{SRC}/runs/run.py",
         "    if commitment is not None and plan.promise.commitment != commitment:\n",
         "    if False:\n",
-        ("tests/cli/test_command_line.py::test_a_promise_that_changed_since_the_commitment_is_not_run",),
+        ("tests/cli/test_main.py::test_a_promise_that_changed_since_the_commitment_is_not_run",),
     ),
     # 11: the model as data
     Mutant(
@@ -400,7 +400,7 @@ MUTANTS = (
         f"{SRC}/core/grid.py",
         "        if off.any():\n",
         "        if False:\n",
-        ("tests/test_grid.py::test_wider_floats_are_not_rounded_to_the_grid",),
+        ("tests/core/test_grid.py::test_wider_floats_are_not_rounded_to_the_grid",),
     ),
     Mutant(
         "levels-outside-accepted",
@@ -409,7 +409,7 @@ MUTANTS = (
         f"{SRC}/core/grid.py",
         "        if outside.any():\n",
         "        if False:\n",
-        ("tests/test_grid.py::test_integers_outside_are_refused",),
+        ("tests/core/test_grid.py::test_integers_outside_are_refused",),
     ),
     Mutant(
         "mask-dropped",
@@ -418,7 +418,7 @@ MUTANTS = (
         f"{SRC}/core/grid.py",
         "    if _has_mask(image):\n",
         "    if False:\n",
-        ("tests/test_grid.py::test_masked_arrays_are_refused",),
+        ("tests/core/test_grid.py::test_masked_arrays_are_refused",),
     ),
     # 13: the rule of the vote
     Mutant(
@@ -428,7 +428,7 @@ MUTANTS = (
         f"{SRC}/models/protocol.py",
         "        labels[np.isnan(scores).any(axis=1)] = NOBODY\n",
         "        pass\n",
-        ("tests/models/test_votes.py::test_rule_in_numpy",),
+        ("tests/models/test_protocol.py::test_rule_in_numpy",),
     ),
     Mutant(
         "nan-is-a-class-in-torch",
@@ -437,7 +437,7 @@ MUTANTS = (
         f"{SRC}/models/torch_module.py",
         "return torch.where(best.isnan(), NOBODY, labels)",
         "return labels",
-        ("tests/models/test_votes.py::test_rule_in_torch_is_the_same",),
+        ("tests/models/test_protocol.py::test_rule_in_torch_is_the_same",),
     ),
     Mutant(
         "ties-to-the-highest-class",
@@ -446,7 +446,7 @@ MUTANTS = (
         f"{SRC}/models/protocol.py",
         "labels = np.argmax(scores, axis=1).astype(np.int64)",
         "labels = (scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1)).astype(np.int64)",
-        ("tests/models/test_votes.py::test_rule_in_numpy",),
+        ("tests/models/test_protocol.py::test_rule_in_numpy",),
     ),
     Mutant(
         "tied-counts-to-the-highest-class",
@@ -455,7 +455,7 @@ MUTANTS = (
         CERTIFY,
         "return self.classes.index(max(self.classes))",
         "return len(self.classes) - 1 - self.classes[::-1].index(max(self.classes))",
-        ("tests/test_certify.py::test_ties_between_counts_fall_to_the_lowest_class",),
+        ("tests/certification/test_certify.py::test_ties_between_counts_fall_to_the_lowest_class",),
     ),
     Mutant(
         "nobody-is-no-rival",
@@ -464,7 +464,7 @@ MUTANTS = (
         CERTIFY,
         "*self.classes[label + 1 :], self.nobody])",
         "*self.classes[label + 1 :]])",
-        ("tests/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
+        ("tests/certification/test_certify.py::test_runner_up_is_the_most_frequent_of_all_others_nobody_included",),
     ),
     Mutant(
         "lost-copies-vote",
@@ -473,7 +473,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "        labels[list(noisy.lost)] = NOBODY\n",
         "",
-        ("tests/test_certify.py::test_lost_copies_vote_for_nobody",),
+        ("tests/certification/test_certify.py::test_lost_copies_vote_for_nobody",),
     ),
     # 14: prediction
     Mutant(
@@ -502,7 +502,7 @@ MUTANTS = (
         f"{SRC}/certification/report.py",
         "if Fraction(nearest) <= bound else",
         "if Fraction(nearest) < bound else",
-        ("tests/test_certificate.py::test_certified_accuracy_is_strict_and_exact",),
+        ("tests/certification/test_certificate.py::test_certified_accuracy_is_strict_and_exact",),
     ),
     Mutant(
         "radius-equal-counts-in-a-run",
@@ -520,7 +520,7 @@ MUTANTS = (
         f"{SRC}/certification/certificate.py",
         "return self.label is not None and self.label == self.truth",
         "return self.label == self.truth",
-        ("tests/test_certificate.py::test_abstention_is_never_correct",),
+        ("tests/certification/test_certificate.py::test_abstention_is_never_correct",),
     ),
     Mutant(
         "abstentions-dropped",
@@ -530,8 +530,8 @@ MUTANTS = (
         "    promised = run.progress().images\n",
         "    promised = run.progress().images - run.progress().abstained\n",
         (
-            "tests/test_certificate.py::test_certified_accuracy_is_strict_and_exact",
-            "tests/test_certificate.py::test_promised_inputs_without_a_certificate_are_wrong_answers",
+            "tests/certification/test_certificate.py::test_certified_accuracy_is_strict_and_exact",
+            "tests/certification/test_certificate.py::test_promised_inputs_without_a_certificate_are_wrong_answers",
         ),
     ),
     Mutant(
@@ -560,7 +560,7 @@ MUTANTS = (
         f"{SRC}/runs/voter.py",
         "self._votes(self._begin_and_look(begun.task, begun.image), errors)",
         "self._votes(self._begin_and_look(begun.task, begun.image._replace(number=begun.image.number + 1)), errors)",
-        ("tests/runs/test_resume.py::test_a_failing_block_is_tried_again_on_its_own_noise",),
+        ("tests/runs/test_pipeline.py::test_a_failing_block_is_tried_again_on_its_own_noise",),
     ),
     Mutant(
         "failing-blocks-dropped",
@@ -569,7 +569,7 @@ MUTANTS = (
         f"{SRC}/runs/reader.py",
         "return there == len(self.all_blocks)",
         "return there >= len(self.all_blocks) - 1",
-        ("tests/test_votes_by_hand.py::test_a_kept_run",),
+        ("tests/smoothing/test_voting_by_hand.py::test_a_kept_run",),
     ),
     Mutant(
         "votes-of-a-changed-model-stored",
@@ -578,7 +578,7 @@ MUTANTS = (
         f"{SRC}/runs/voter.py",
         "        self._job.check_model(self._replica, changed)",
         "        changed()",
-        ("tests/runs/test_resume.py::test_votes_of_a_model_that_has_changed_are_never_stored",),
+        ("tests/runs/test_pipeline.py::test_votes_of_a_model_that_has_changed_are_never_stored",),
     ),
     # 17, 18: one F
     Mutant(
@@ -588,7 +588,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "    if voting.model.flags() != voting.flags:\n",
         "    if False:\n",
-        ("tests/test_certify.py::test_kernel_flags_that_change_during_the_run_are_an_error",),
+        ("tests/certification/test_certify.py::test_kernel_flags_that_change_during_the_run_are_an_error",),
     ),
     Mutant(
         "batch-is-a-view",
@@ -597,7 +597,7 @@ MUTANTS = (
         f"{SRC}/smoothing/voting.py",
         "yield private_copy(values[i : i + batch])",
         "yield values[i : i + batch]",
-        ("tests/test_certify.py::test_no_way_leads_from_a_batch_to_rows_that_have_not_voted",),
+        ("tests/certification/test_certify.py::test_no_way_leads_from_a_batch_to_rows_that_have_not_voted",),
     ),
     Mutant(
         "another-model-continues",
@@ -606,7 +606,7 @@ MUTANTS = (
         f"{SRC}/runs/same_model.py",
         "if differ > vote_tolerance(self._plan.identity.precision, count):",
         "if False:",
-        ("tests/runs/test_resume.py::test_a_model_that_reads_other_weights_today_is_refused",),
+        ("tests/runs/test_pipeline.py::test_a_model_that_reads_other_weights_today_is_refused",),
     ),
     # 20: what is printed
     Mutant(
@@ -616,7 +616,7 @@ MUTANTS = (
         f"{SRC}/cli/screens.py",
         "decimal_above(min(alpha * count, Fraction(1)))",
         "decimal_above(alpha)",
-        ("tests/cli/test_command_line.py::test_the_claim_is_stated_for_one_image_and_for_all",),
+        ("tests/cli/test_main.py::test_the_claim_is_stated_for_one_image_and_for_all",),
     ),
     # 22: reading back, and the audit
     Mutant(
@@ -626,7 +626,9 @@ MUTANTS = (
         f"{SRC}/certification/certificate.py",
         "if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):",
         "if False:",
-        ("tests/test_certificate.py::test_a_record_whose_verdict_does_not_follow_is_refused_though_its_checksum_fits",),
+        (
+            "tests/certification/test_certificate.py::test_a_record_whose_verdict_does_not_follow_is_refused_though_its_checksum_fits",
+        ),
     ),
     Mutant(
         "verify-trusts-the-radius",
@@ -635,7 +637,7 @@ MUTANTS = (
         f"{SRC}/audit/check.py",
         "    elif not radius_follows(claimed, promised):\n",
         "    elif False:\n",
-        ("tests/test_audit_check.py::test_each_false_field_has_a_finding",),
+        ("tests/audit/test_check.py::test_each_false_field_has_a_finding",),
     ),
     Mutant(
         "verify-trusts-the-bounds",
@@ -644,7 +646,7 @@ MUTANTS = (
         f"{SRC}/audit/check.py",
         "    if not bounds_hold(claimed, promised):\n",
         "    if False:\n",
-        ("tests/test_audit_check.py::test_each_false_field_has_a_finding",),
+        ("tests/audit/test_check.py::test_each_false_field_has_a_finding",),
     ),
     Mutant(
         "replay-accepts-other-votes",
@@ -653,7 +655,7 @@ MUTANTS = (
         f"{SRC}/verification/replay.py",
         "    into.differ += max(by_counts, by_bits)\n",
         "",
-        ("tests/verify/test_forgery.py::test_a_replay_refuses_consistent_forgeries_as_often_as_stated",),
+        ("tests/verification/test_replay_forgery.py::test_a_replay_refuses_consistent_forgeries_as_often_as_stated",),
     ),
     Mutant(
         "full-although-votes-differ",
@@ -662,6 +664,6 @@ MUTANTS = (
         f"{SRC}/verification/statements.py",
         "return self.whole and not (self.differ or self.failed or self.smaller)",
         "return self.whole and not (self.failed or self.smaller)",
-        ("tests/verify/test_conclusions.py::test_code_json_and_prose_agree_in_every_case",),
+        ("tests/verification/test_audits_conclusions.py::test_code_json_and_prose_agree_in_every_case",),
     ),
 )

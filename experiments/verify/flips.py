@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import AuditInputs
-from verify.flips import flip
-from verify.issuer import issue, measured_run, motley, packed, small_run
+from verification.flips import flip
+from verification.issuer import issue, measured_run, motley, packed, small_run
 
 
 def main(times: int) -> None:

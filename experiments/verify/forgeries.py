@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
-from verify.outcomes import OUTCOMES, Table, honest_files, judged
+from verification.outcomes import OUTCOMES, Table, honest_files, judged
 
 
 def shown(table: Table) -> str:

@@ -78,6 +78,7 @@ def test_an_unknown_layer_is_refused() -> None:
         alternatives.folded(nn.Sequential(nn.Sigmoid()), SIZE)
 
 
+@pytest.mark.slow("takes the norm of every layer")
 def test_norms_of_every_layer(network: nn.Sequential) -> None:
     """Against dense matrices: ℓ∞ to the last digits, ℓ2 between its bounds, which are close."""
     found = layers(alternatives.folded(network, SIZE))

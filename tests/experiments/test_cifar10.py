@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
-from soundsmooth.verification import AuditInputs, audit_file
+from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.promised import model_checks
 
 FOLDER = Path(certify.__file__).parent
@@ -270,6 +271,7 @@ def test_the_clock_stops_before_an_image_that_would_not_fit() -> None:
     assert clock.over  # 18 + 3 > 20
 
 
+@pytest.mark.slow("certifies and audits in a fresh process")
 def test_nothing_but_torch_numpy_flint_and_cryptography_is_needed(asked: argparse.Namespace, tmp_path: Path) -> None:
     """Certify, audit with a replay, and compare, in a Python that lacks the rest."""
     script = tmp_path / "script.py"
@@ -620,6 +622,7 @@ def test_the_scatter_is_what_enumeration_says() -> None:
         assert found.p == pytest.approx(p, abs=5 * math.sqrt(p / compare.DRAWS) + 1 / compare.DRAWS)
 
 
+@pytest.mark.slow("draws tables for 500 images")
 def test_shifts_to_either_side_are_seen_by_their_scatter() -> None:
     """500 images, n = 10 000, from the operating system's entropy. False alarms: about χ² with 500 degrees of freedom
     beyond 8 deviations, below 10⁻⁹. Power: 1 − 10⁻⁹, since the mean moves by more than 100 deviations.
@@ -670,12 +673,18 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
 
 
+@cache
+def audited(path: Path) -> Verification:
+    """An audit of a stored run, once for all tests."""
+    return audit_file(path)
+
+
 @each_stored_run
 def test_every_stored_certificate_is_accepted(path: Path) -> None:
     """A second implementation follows each of them from its counts, and nothing in the store contradicts another."""
     with Store.read(path) as store:
         count = store.progress().finished
-    result = audit_file(path)
+    result = audited(path)
     assert not result.refuted
     assert f"{count} of {count} certificates follow" in replay.summary(path, result)["arithmetic"]
 
@@ -691,7 +700,8 @@ def test_stored_runs_name_the_stored_networks(path: Path) -> None:
 
 
 @pytest.mark.slow("reads every certificate of the stored runs")
-def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path) -> None:
+def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "audit_file", audited)
     held = FOLDER.parents[1] / "docs"
     for name in ("paper.md", "data/replay.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -141,8 +141,8 @@ def test_the_parts_are_what_is_announced() -> None:
 def test_standard_against_ours(data: Path, tmp_path: Path) -> None:
     """Two images of each class, dark in their first pixel. Standard knows them all and is contradicted at all: with (as
     measured) at most one vote of 1000 wrong, and 0.66 for the other class at x + p, the odds against are below 1e-18
-    (tests/lab/gallery/test_proposition.py). Ours has class 0 with less than 0.7 at every image, and calls it with
-    radius 1 or more with odds below 1e-13."""
+    (tests/lab/gallery/entries/test_proposition.py). Ours has class 0 with less than 0.7 at every image, and calls it
+    with radius 1 or more with odds below 1e-13."""
     part = proposition.Part("few", 1000, 3, (Standard("float32"), Ours()))
     (found,) = run(data, tmp_path / "out.json", part)["parts"]
     standard, ours = found["standard-float32"], found["ours"]

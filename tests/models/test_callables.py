@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crowds import brightness
+from classifiers import brightness
 from soundsmooth.models import model_of
 from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.first_digest import code_digest

@@ -62,6 +62,7 @@ def test_a_cuda_graph_needs_a_gpu() -> None:
 @needs_compiler
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("known", [None, ["triton.autotune_pointwise", "max_autotune"]])
+@pytest.mark.slow("compiles networks")
 def test_the_compiler_chooses_nothing_by_timing(known: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever repeats a run compiles once more, and must get the same sums; older compilers know another option."""
     from torch._inductor import config

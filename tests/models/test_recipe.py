@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import crowds
+import classifiers
 from soundsmooth import embedded
 from soundsmooth.models.load import model_of, recipe_of
 from soundsmooth.models.model_source import OnnxBytes
@@ -47,13 +47,13 @@ def test_a_factorys_weights_travel_with_its_name(tmp_path: Path) -> None:
 
 def test_a_loaded_model_gives_the_recipe_that_makes_it_again() -> None:
     torch = pytest.importorskip("torch")
-    for source in (crowds.brightness, "crowds:make_brightness", network(), embedded.model_for(1)):
+    for source in (classifiers.brightness, "classifiers:make_brightness", network(), embedded.model_for(1)):
         model = model_of(source)
         made = pickle.loads(model.recipe()).build(device="cpu", threads=torch.get_num_threads(), independence="assumed")
         assert made.identity().digest == model.identity().digest
 
 
 def test_another_model_is_refused() -> None:
-    recipe = replace(pickle.loads(model_of(crowds.brightness).recipe()), source=crowds.first_row)
+    recipe = replace(pickle.loads(model_of(classifiers.brightness).recipe()), source=classifiers.first_row)
     with pytest.raises(ValueError, match="another model was made here"):
         recipe.build()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import crowds
+import classifiers
 import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.models import load, registry
@@ -24,7 +24,7 @@ IMAGE = np.full((1, 2, 2), 100, np.uint8)
 
 
 def models() -> Iterator[Model]:
-    yield model_of(crowds.brightness)
+    yield model_of(classifiers.brightness)
     yield model_of(embedded.model_for(1), threads=1)
     yield model_of(embedded.model_for(1), threads=1, untrusted=True)
 
@@ -142,5 +142,5 @@ def test_the_defaults_are_those_of_a_model_that_is_made_once_on_the_cpu() -> Non
 def test_an_option_that_means_nothing_to_a_callable_is_rejected() -> None:
     for options in ({"device": "cuda"}, {"dtype": "bf16"}, {"channels_last": True}, {"compile": "cuda-graph"}):
         with pytest.raises(ValueError, match="are its own affair"):
-            model_of(crowds.brightness, **options)
-    assert isinstance(model_of(crowds.brightness, device="cpu", dtype="fp32", threads=2), CallableModel)
+            model_of(classifiers.brightness, **options)
+    assert isinstance(model_of(classifiers.brightness, device="cpu", dtype="fp32", threads=2), CallableModel)

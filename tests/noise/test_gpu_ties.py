@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from forced import beginning, forced
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket
 from soundsmooth.noise.reference import reference_word
+from tied_laws import beginning, forced
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 KEY = bytes(range(32))
@@ -194,6 +194,7 @@ def test_ties_in_twenty_million_elements() -> None:
     ("stream", "element", "word"),
     [(7, 3626555351, 0), (8, 252014994, 1), (9, 1205517344, (1 << 32) - 2), (10, 2234682745, (1 << 32) - 1)],
 )
+@pytest.mark.slow("Triton's interpreter")
 def test_the_outermost_words(sigma: str, stream: int, element: int, word: int) -> None:
     """Found by searching streams to their 2³²nd element: words that up to 1594 breakpoints share."""
     a_law, bits = Gaussian(sigma), Keystream(KEY, Purpose.ESTIMATION, stream)

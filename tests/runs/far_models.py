@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 
 
 def batch_mean(batch: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ The processes are forks of this one, so that a kill costs milliseconds.
 """
 
 import dataclasses
+import itertools
 import multiprocessing
 import os
 import random
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.independence.measure import RowRecheck, RowsToRecheck, rows_by_block, sample_rows
@@ -108,13 +109,13 @@ def killed(path: Path, kills: int, noise: str) -> list[int]:
     """Kill the run that often: half of the time after a random time, half of the time at a random statement.
 
     Returns how many blocks were stored after every fifth kill. (Who looks at the file also tidies it up; mostly the
-    next process is to find it as the kill has left it.) A process stores a block with its 15th statement, and one more
-    with every fifth after that: 14 of the 59 numbers below are too small for one.
+    next process is to find it as the kill has left it.)
     """
     chance, found = random.Random(), []
+    statements = _statements(kills // 2, chance)
     for number in range(1, kills + 1):
         if number % 2:
-            child = start(_killed_at_a_statement, path, noise, chance.randrange(1, 60))
+            child = start(_killed_at_a_statement, path, noise, statements.pop())
         else:
             child = start(_slowly, path, noise)
             time.sleep(chance.uniform(0, 0.05))
@@ -123,6 +124,18 @@ def killed(path: Path, kills: int, noise: str) -> list[int]:
         assert child.exitcode == -signal.SIGKILL, child.exitcode
         if number % 5 == 0:
             found.append(_blocks(path))
+    return found
+
+
+def _statements(count: int, chance: random.Random) -> list[int]:
+    """One of each of so many equal parts of 1 … 59, shuffled.
+
+    A process stores a block with its 15th statement, and one more with every fifth after that: 14 of the 59 numbers are
+    too small for one, so two of 5 parts at most hold such a number, and 8 of 30.
+    """
+    edges = [1 + 59 * part // count for part in range(count + 1)] if count else []
+    found = [chance.randrange(low, high) for low, high in itertools.pairwise(edges)]
+    chance.shuffle(found)
     return found
 
 
@@ -169,13 +182,13 @@ def starved(path: Path, noise: str) -> tuple[int, int]:
     """Full disks and I/O errors in turn, each time a little later. Returns how often each has struck."""
     full = failed = 0
     for step in range(200):
-        child = start(_with_little_room, path, noise, 1)
+        child = start(_with_little_room, path, noise, 2)
         child.join()
         assert child.exitcode in (0, NO_SPACE), child.exitcode
         full += child.exitcode == NO_SPACE
         if child.exitcode == 0:
             return full, failed
-        child = start(_with_small_files, path, noise, 34_000 + 8_000 * step)
+        child = start(_with_small_files, path, noise, 34_000 + 16_000 * step)
         child.join()
         assert child.exitcode in (0, NO_SPACE), child.exitcode
         failed += child.exitcode == NO_SPACE

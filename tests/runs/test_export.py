@@ -12,7 +12,7 @@ import pytest
 
 import soundsmooth as ss
 from runs.interrupted import small_run
-from runs.test_resume import Faulty
+from runs.test_pipeline import Faulty
 from soundsmooth.certification import report
 from soundsmooth.runs import summary
 from soundsmooth.runs.export import COLUMNS, export
@@ -71,7 +71,8 @@ def test_csv_truncates_lower_bounds(store: Store, tmp_path: Path) -> None:
     assert {row["status"] for row in rows} == {"certified", "abstained", "failed"}
     for row in rows:
         if row["status"] == "failed":
-            assert (row["predict"], row["correct"]) == ("", "False")
+            unlabelled = row["index"] == "11"  # the third image, whose true label nobody gave
+            assert (row["predict"], row["correct"]) == ("", "" if unlabelled else "False")
             continue
         certificate = certificates[row["index"]]
         for name in ("radius", "p_lower"):
@@ -142,6 +143,7 @@ def test_failed_images_stay_in_the_denominator(store: Store) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="memory is measured otherwise")
+@pytest.mark.slow("fills a store with 15 000 certificates")
 def test_a_large_store_is_shown_and_exported_without_loading_it(tmp_path: Path) -> None:
     """15 000 certificates, whose lines are 23 MB; with a million: experiments/runs/million.py."""
     command = [sys.executable, str(MILLION), "--count", "15000", "--folder", str(tmp_path), "--formats", "tsv", "jsonl"]

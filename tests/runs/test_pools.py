@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings

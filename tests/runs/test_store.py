@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from crowds import brightness_of_three
+from classifiers import brightness_of_three
 from runs.interrupted import contents, finish, inputs, small_run
 from soundsmooth.certification.certify import Counts
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
