@@ -51,10 +51,14 @@ def torch_flags() -> dict[str, Any]:
 
 
 def set_torch_flags(wanted: Mapping[str, Any]) -> None:
-    """Set them as they were elsewhere. Whether that has succeeded is seen in the model's identity."""
+    """Set them as they were elsewhere. Whether that has succeeded is seen in the model's identity.
+
+    A flag that has its value is left alone: to set the last one, torch imports its compiler, which takes seconds.
+    """
     if not wanted:
         return
     import torch
 
     for name, flag in FLAGS.items():
-        flag.write(torch, wanted[name])
+        if flag.read(torch) != wanted[name]:
+            flag.write(torch, wanted[name])
