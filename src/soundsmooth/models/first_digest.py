@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 from functools import lru_cache
+from threading import Lock
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,10 @@ def is_plain(value: object) -> bool:
     return isinstance(value, tuple | list) and all(map(is_plain, value))
 
 
+#: To find a class, `inspect` parses its file. In CPython 3.11 two threads that parse at once may raise a SystemError.
+_ONE_READER = Lock()
+
+
 def code_digest(function: object) -> str:
     """SHA-256 of what can be seen of a Python function: its name and its code. Not binding.
 
@@ -100,7 +105,8 @@ def code_digest(function: object) -> str:
     target = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
     digest = hashlib.sha256(full_name(target).encode())
     try:
-        digest.update(inspect.getsource(target).encode())
+        with _ONE_READER:
+            digest.update(inspect.getsource(target).encode())
     except (OSError, TypeError):
         code = getattr(target, "__code__", None)
         if code is not None:
