@@ -163,7 +163,7 @@ def test_an_error_stops_the_other_workers() -> None:
 
 @pytest.mark.parametrize("workers", [2, 7])
 def test_callables_refuse_several_workers(workers: int) -> None:
-    with pytest.raises(ValueError, match="a Python function may not bear several threads; leave out workers"):
+    with pytest.raises(ValueError, match="a Python function may not be thread-safe; leave out workers"):
         ss.Smoother(lambda batch: batch.reshape(len(batch), -1)[:, :2], "1/4", workers=workers)
 
 

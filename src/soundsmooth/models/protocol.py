@@ -147,7 +147,7 @@ class Model(ABC):
 
     def replica(self, number: int) -> "Model":
         """The same model for another thread, on another GPU if it lives on one; a ValueError if that cannot be."""
-        raise ValueError("a Python function may not bear several threads; leave out workers")
+        raise ValueError("a Python function may not be thread-safe; leave out workers")
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """The largest batch that fits into memory, at most `wanted`."""
