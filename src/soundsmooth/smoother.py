@@ -123,7 +123,7 @@ class Smoother:
         """Certify one image of integer levels (uint8); `label` is its true class, if you want it promised.
 
         A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
-        nothing against an issuer who tries many seeds, and says `key: self-chosen`.
+        nothing against an issuer who tries many seeds, and says `key: self-chosen`. One worker votes.
         """
         labels = None if label is None else [label]
         inputs, chosen = inputs_of(self.smoothing.law.grid, [unmasked(image)], labels), settings(n0, n, alpha, bound)

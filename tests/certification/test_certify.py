@@ -310,10 +310,10 @@ class Switcher(torch.nn.Module):
 
 @pytest.mark.parametrize(
     ("batch_size", "in_a_run", "message"),
-    [(10, False, "kernel flags changed"), (100, False, "kernel flags changed"), (100, True, "the model changed")],
+    [(10, False, "kernel flags changed"), (100, False, "the model changed"), (100, True, "the model changed")],
 )
 def test_kernel_flags_that_change_during_the_run_are_an_error(batch_size: int, in_a_run: bool, message: str) -> None:
-    """With the next batch that is voted before anybody looks; in a run that is when a block is finished."""
+    """With the next batch, if one is left of the block; else when the block is finished."""
     before, image = torch.get_num_threads(), np.zeros((1, 2, 2), np.uint8)
     smooth = ss.Smoother(Switcher(), "0.5", batch_size=batch_size, independence="assumed")
     try:

@@ -69,7 +69,7 @@ def test_an_error_is_tried_again_on_the_same_noise_and_then_raised() -> None:
 
 
 def test_a_model_that_changes_after_the_last_vote_gets_no_certificate() -> None:
-    """One look is for all blocks: it comes after the last of them."""
+    """A look comes after the last vote, too."""
     torch = pytest.importorskip("torch")
 
     class Learns(torch.nn.Module):

@@ -108,7 +108,7 @@ def read_promise(path: Path | None) -> Promise | None:
 def _embedded_model(promise: Promise) -> Path:
     """The embedded classifier, if the run is one of it: otherwise options were forgotten, and nothing is refuted."""
     path = embedded.model_for(positive(promise.values["sigma"], "sigma"))
-    if read_model(path)[1] != promise.values["model"]:
+    if read_model(path).digest != promise.values["model"]:
         raise ValueError(
             "a replay needs the model and the data: --model M --data D (without them it is for runs of the embedded "
             "classifier, and this is none)"

@@ -13,7 +13,7 @@ from typing import Any
 
 from .machine import InputPlacement
 
-#: What comes of a batch of noise: tensors, and what is none.
+#: The results for a batch of noise: tensors and other values.
 Results = tuple[Any, ...]
 Work = Callable[[Any], Results]
 
@@ -81,7 +81,7 @@ class TwoStreams:
                 return work(noise)
 
     def keep_alive(self, results: Results) -> Results:
-        """The results, whose memory is of these streams and is read outside."""
+        """The results, whose memory belongs to these streams and is read outside."""
         with self._torch.inference_mode():  # votes may not be touched in any other
             for tensor in results:
                 if getattr(tensor, "is_cuda", False):

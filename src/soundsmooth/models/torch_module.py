@@ -356,9 +356,10 @@ def _device_named(name: str) -> "torch.device":
     import torch
 
     try:
-        return torch.device("cuda:0" if name == "cuda" else name)
+        device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
+    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
 
 
 def _device_of(module: "torch.nn.Module") -> "torch.device":

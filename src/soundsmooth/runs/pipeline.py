@@ -247,10 +247,8 @@ class _RunWriter:
         drawn = self._sampled(place)
         if drawn is None:
             return None
-        stored, rows = (
-            self.store.alone(place),
-            {block: again.rows for block, again in self._rows_to_recheck(place).items()},
-        )
+        stored = self.store.alone(place)
+        rows = {block: each.rows for block, each in self._rows_to_recheck(place).items()}
         return measurement(drawn, rows, {block: hits_of(stored[block.first], len(rows[block])) for block in rows})
 
     def _fail(self, place: int) -> Failure:

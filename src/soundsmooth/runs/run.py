@@ -180,8 +180,8 @@ def in_order(indices: Sequence[int], use: OnResult) -> Iterator[OnResult]:
     try:
         yield take
     finally:
-        for _, record in sorted(waiting.items()):  # finished, though not the next in order
-            if isinstance(record, Certificate):
+        for index in following:  # finished, though something before it is not
+            if isinstance(record := waiting.get(index), Certificate):
                 use(record)
 
 

@@ -74,9 +74,12 @@ class Voter:
             yield self._finish(self._waiting.popleft())
 
     def vote(self, tasks: Sequence[Task], image: Image) -> Iterator[Outcome]:
-        """The outcomes of tasks of one image. Some are begun together, and one look at the model is for all of them."""
-        for first in range(0, len(tasks), AHEAD + 1):
-            begun = [self._begin(task, image) for task in tasks[first : first + AHEAD + 1]]
+        """The outcomes of tasks of one image. On a GPU some are begun together, and one look at the model is for all of
+        them.
+        """
+        together = self.ahead + 1
+        for first in range(0, len(tasks), together):
+            begun = [self._begin(task, image) for task in tasks[first : first + together]]
             changed = self._replica.model.changes()
             yield from (self._finish(each._replace(changed=changed)) for each in begun)
 

@@ -67,7 +67,9 @@ def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[C
             shared, result.promise = terms, terms[0]
             tally.promised = _promised_images(terms[0], findings)
             checks = [*key_checks(*terms, noted), unit_check(terms[0])]
-        if terms != shared and (terms is not None or report.accepted):
+        if terms is None and report.accepted:  # `examine` rejects such a record, and nothing here rests on that
+            findings.add(f"line {number}: its promise is none")
+        elif terms is not None and terms != shared:
             findings.add(f"line {number}: this certificate is of another run than the first one")
         elif report.accepted and record["index"] in seen:
             findings.add(f"line {number}: a second certificate for image {record['index']}")
