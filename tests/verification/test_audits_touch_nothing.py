@@ -383,7 +383,7 @@ def test_who_writes_keeps_the_locks_when_the_same_process_reads(tmp_path: Path) 
         subprocess.run([sys.executable, "-c", LOOK, str(path)], check=True)
         assert beside(path, "-wal").exists()
         assert len(list(work)) == 2
-    assert private_copy._IN_USE == others  # another test may have left a run open
+    assert others == private_copy._IN_USE  # another test may have left a run open
     with Store.read(path) as store:
         assert store.progress().finished == 3
 
