@@ -25,8 +25,8 @@ class TwoStreams:
     """Two streams of a GPU, front and back, beside the stream that is current outside.
 
     Guarantee: no memory is written before everything that reads it is finished; whatever threads share the GPU, also
-    if one vote is begun within another, or never finished. (torch gives freed memory to whoever asks for some in the
-    same stream next, without waiting for other streams.)
+    if one vote is begun within another, or never finished. (torch gives freed memory to the next request
+    in the same stream, without waiting for other streams.)
     - Noise lies in memory of the back stream and is read in front. It is given back after its votes are queued there,
       and what is made next waits for all that is queued in front. Nobody queues anything between that wait and the
       making: both streams are one thread's at a time.

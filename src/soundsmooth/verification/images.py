@@ -10,7 +10,7 @@ from ..audit import check_record
 from ..certification.certificate import Certificate
 from ..certification.fields import is_time
 from ..certification.votes import added
-from ..independence.measure import SampledRows, rows_by_block, sample_rows
+from ..independence.measure import SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import SHARED_STREAM, Purpose
 from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
@@ -219,5 +219,6 @@ def _count_lost(drawn: SampledRows, stored: Sequence[StoredBlock], kept: Mapping
     wanted = {block.first for block in hits}
     if not kept.keys() <= wanted or (finished and kept.keys() != wanted):
         raise ValueError("the rows that were voted alone are not those that promise, seed and nonce name")
-    there = ((block, rows) for block, rows in hits.items() if block.first in kept)
-    return sum(drawn.inside(block).lost(rows, hits_of(kept[block.first], len(rows))) for block, rows in there)
+    there = {block: rows for block, rows in hits.items() if block.first in kept}
+    alone = {block: hits_of(kept[block.first], len(rows)) for block, rows in there.items()}
+    return measurement(drawn, there, alone).lost
