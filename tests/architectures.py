@@ -1,6 +1,6 @@
 """The architectures that certification papers use, written out small: torchvision is no dependency.
 
-Depth and operators are those of the real networks; widths are arguments, because they change no graph.
+Operators are those of the real networks, and in DEEP the depth too; widths are arguments: they change no graph.
 """
 
 import logging
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -86,11 +87,11 @@ def bottleneck(inner: int, middle: int, stride: int) -> Residual:
     return Residual(body, nn.Identity() if same else nn.Sequential(*convolution(inner, 4 * middle, 1, stride)))
 
 
-def resnet50(width: int = 64, classes: int = 1000) -> nn.Module:
+def resnet50(width: int = 64, classes: int = 1000, depths: tuple[int, ...] = (3, 4, 6, 3)) -> nn.Module:
     """Stages of 3, 4, 6 and 3 bottlenecks, on 3 × 224 × 224."""
     layers: list[nn.Module] = [*convolution(3, width, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
     inner = width
-    for stage, blocks in enumerate((3, 4, 6, 3)):
+    for stage, blocks in enumerate(depths):
         for block in range(blocks):
             middle = width * 2**stage
             layers.append(bottleneck(inner, middle, 2 if stage and not block else 1))
@@ -219,16 +220,27 @@ class SmallCnn(nn.Module):
         return self.head(x.flatten(1))
 
 
-#: Name → the network and its input shape: real depth, reduced width; variants of the first ones less deep.
-ARCHITECTURES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "resnet110": (lambda: cifar_resnet(110, 4), (3, 32, 32)),
-    "resnet50": (lambda: resnet50(4, 10), (3, 64, 64)),
-    "vit": (lambda: ViT(32, 8, 24, 12, 3, 10), (3, 32, 32)),
-    "convnext": (lambda: convnext((8, 12, 16, 20), classes=10), (3, 64, 64)),
+#: Name → the network and its input shape: reduced width, and of each kind of block two or three.
+SHALLOW: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet14": (lambda: cifar_resnet(14, 4), (3, 32, 32)),
+    "resnet-bottlenecks": (lambda: resnet50(4, 10, (2, 1, 1, 2)), (3, 64, 64)),
+    "vit-short": (lambda: ViT(32, 8, 24, 2, 3, 10), (3, 32, 32)),
+    "convnext-short": (lambda: convnext((8, 12, 16, 20), (2, 1, 1, 2), classes=10), (3, 64, 64)),
     "cnn": (SmallCnn, (1, 28, 28)),
     "resnet14-padded": (lambda: cifar_resnet(14, 4, padded=True), (3, 32, 32)),
     "vit-multihead": (lambda: ViT(16, 8, 12, 2, 3, 10, MultiHead), (3, 16, 16)),
 }
+#: The same at their real depth.
+DEEP: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet110": (lambda: cifar_resnet(110, 4), (3, 32, 32)),
+    "resnet50": (lambda: resnet50(4, 10), (3, 64, 64)),
+    "vit": (lambda: ViT(32, 8, 24, 12, 3, 10), (3, 32, 32)),
+    "convnext": (lambda: convnext((8, 12, 16, 20), classes=10), (3, 64, 64)),
+}
+ARCHITECTURES = SHALLOW | DEEP
+_LONG = pytest.mark.long("the same blocks, repeated")
+#: All of them, for tests that take a name.
+each_architecture = pytest.mark.parametrize("name", [*SHALLOW, *(pytest.param(name, marks=_LONG) for name in DEEP)])
 
 
 def exported_module(module: nn.Module, shape: tuple[int, ...], path: Path) -> Path:

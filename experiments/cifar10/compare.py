@@ -121,6 +121,7 @@ class Test:
     """How often the shift that was asked about would be found at the level that was asked for."""
 
 
+@cache
 def least_hits(radius: Fraction, n: int, sigma: Fraction, alpha: Fraction) -> int:
     """The least count that is certified with a larger radius; n + 1 if there is none."""
     low, high = 0, n + 1  # not enough, enough

@@ -4,6 +4,8 @@ import argparse
 import io
 import json
 import math
+import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,6 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -673,14 +674,23 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["refuted"]
 
 
-@cache
-def audited(path: Path) -> Verification:
-    """An audit of a stored run, once for all tests."""
-    return audit_file(path)
+@pytest.fixture(scope="module")
+def audited(shared_folder: Path) -> Callable[[Path], Verification]:
+    """An audit of a stored run, once for all tests and all their processes."""
+
+    def audit(path: Path) -> Verification:
+        kept = shared_folder / f"{path.stem}.audit"
+        if not kept.exists():
+            own = kept.with_suffix(f".{os.getpid()}")
+            own.write_bytes(pickle.dumps(audit_file(path)))
+            own.rename(kept)
+        return pickle.loads(kept.read_bytes())
+
+    return audit
 
 
 @each_stored_run
-def test_every_stored_certificate_is_accepted(path: Path) -> None:
+def test_every_stored_certificate_is_accepted(path: Path, audited: Callable[[Path], Verification]) -> None:
     """A second implementation follows each of them from its counts, and nothing in the store contradicts another."""
     with Store.read(path) as store:
         count = store.progress().finished
@@ -700,7 +710,9 @@ def test_stored_runs_name_the_stored_networks(path: Path) -> None:
 
 
 @pytest.mark.slow("reads every certificate of the stored runs")
-def test_the_tables_in_the_page_are_those_of_the_stored_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_in_the_page_are_those_of_the_stored_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audited: Callable[[Path], Verification]
+) -> None:
     monkeypatch.setattr(table, "audit_file", audited)
     held = FOLDER.parents[1] / "docs"
     for name in ("paper.md", "data/replay.json"):

@@ -1,4 +1,4 @@
-"""The architectures that people certify, as torch exports them, at their real depth: proved."""
+"""The architectures that people certify, as torch exports them: proved. Their real depth is in the long form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from architectures import ARCHITECTURES
+from architectures import ARCHITECTURES, each_architecture
 from proofs import prove_graph, prove_module
 from row_mixing import violation
 from soundsmooth import embedded
@@ -22,8 +22,8 @@ from soundsmooth.models.proved_session import Frozen, Runtime, freeze, proved_se
 Exported = Callable[[str], Path]
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.slow("exports networks of real depth, and proves them")
+@each_architecture
+@pytest.mark.slow("exports networks, and proves them")
 def test_architecture_is_proved_as_an_onnx_file(name: str, architecture_file: Exported) -> None:
     """The file itself, and what onnxruntime's full optimisation makes of it, which is what runs."""
     path = architecture_file(name)
@@ -38,8 +38,8 @@ def test_architecture_is_proved_as_an_onnx_file(name: str, architecture_file: Ex
     assert violation(model.scores, ARCHITECTURES[name][1], (1, 3)) is None
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.slow("exports networks of real depth, and proves them")
+@each_architecture
+@pytest.mark.slow("exports networks, and proves them")
 def test_architecture_is_proved_as_a_torch_module(name: str) -> None:
     make, shape = ARCHITECTURES[name]
     module = make().eval()

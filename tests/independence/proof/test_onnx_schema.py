@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, defs, helper
 
-from architectures import ARCHITECTURES
+from architectures import each_architecture
 from soundsmooth import embedded
 from soundsmooth.independence.proof import onnx_schema
 from soundsmooth.independence.proof.onnx_schema import malformed
@@ -227,8 +227,8 @@ def test_definitions_that_cannot_be_looked_up_are_no_crash(monkeypatch: pytest.M
 # What others write
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-@pytest.mark.slow("exports networks of real depth")
+@each_architecture
+@pytest.mark.slow("exports networks")
 def test_what_torch_and_the_optimizer_write_is_well_formed(name: str, architecture_file: Callable[[str], Path]) -> None:
     _check_written(architecture_file(name).read_bytes())
 
