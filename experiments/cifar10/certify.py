@@ -30,10 +30,10 @@ import torch
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.grid import IMAGES
+from soundsmooth.data.npz import read_npz
 from soundsmooth.lab.unsound import UnsoundStandard
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run

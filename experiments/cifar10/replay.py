@@ -18,8 +18,8 @@ import networks
 import torch
 
 from soundsmooth.certification.promise import Promise
+from soundsmooth.data.npz import read_npz
 from soundsmooth.lab.scripts.rows import keep
-from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.promised import promised_smoothing

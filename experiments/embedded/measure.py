@@ -11,7 +11,7 @@ from soundsmooth.certification.report import (
 )
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.npz import read_npz
 from soundsmooth.runs.output import CERTIFY_HEADER, Output
 from soundsmooth.runs.run import certify_inputs
 

@@ -18,11 +18,11 @@ from .core.grid import IMAGES, Grid, unmasked
 from .core.independence import parse_demand
 from .core.limits import thread_count
 from .core.machine import gpus
+from .data.npz import inputs_of
 from .exact import Rational, positive
 from .models import model_of
 from .models.load import recipe_of
 from .noise import Gaussian, Law
-from .runs.data import inputs_of
 from .runs.engines import remote_pool
 from .runs.lone_image import certify_image
 from .runs.pipeline import Advance

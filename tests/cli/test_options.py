@@ -7,7 +7,7 @@ import pytest
 from soundsmooth.certification.settings import settings
 from soundsmooth.cli import options
 from soundsmooth.cli.options import ALL, OPTIONS, SMOOTHING, To, names_for
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.npz import read_npz
 from soundsmooth.smoother import Smoother
 
 KEYWORDS = {To.SMOOTHER: Smoother.__init__, To.SETTINGS: settings, To.DATA: read_npz}

@@ -22,7 +22,7 @@ from soundsmooth import embedded
 from soundsmooth.certification.promise import Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Grid
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.npz import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool

@@ -19,7 +19,6 @@ from typing import Any
 
 import certify
 import compare
-import data
 import networks
 import numpy as np
 import pytest
@@ -29,12 +28,13 @@ import torch
 from compare import Hits, Pair, Results
 from safetensors.torch import load_file, save_file
 
+import data
 from soundsmooth.core.grid import IMAGES
+from soundsmooth.data.npz import read_npz
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.bench.networks import resnet110
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool

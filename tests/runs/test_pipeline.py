@@ -19,10 +19,10 @@ from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
 from soundsmooth.core.independence import CHECKED
+from soundsmooth.data.npz import read_npz
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.noise.sources import Source
 from soundsmooth.runs import voter
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.leases import LeaseClock, LeaseHolder, Leases
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run

@@ -22,7 +22,7 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Grid
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.npz import read_npz
 from soundsmooth.runs.pipeline import certify_into, terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool

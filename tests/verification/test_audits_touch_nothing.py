@@ -25,9 +25,9 @@ from soundsmooth.cli.options import read_config
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.cli.verify import read_promise
 from soundsmooth.core.grid import Grid
+from soundsmooth.data.npz import read_npz
 from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at

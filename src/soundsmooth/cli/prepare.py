@@ -9,8 +9,8 @@ from ..certification.promise import Inputs
 from ..certification.settings import Settings, settings
 from ..core.grid import Grid
 from ..core.limits import seconds
+from ..data.npz import read_npz
 from ..exact import positive
-from ..runs.data import read_npz
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import RunTerms

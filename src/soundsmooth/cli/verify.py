@@ -18,11 +18,11 @@ from ..core.decimals import truncated
 from ..core.grid import Grid
 from ..core.plain_files import read_plain
 from ..core.progress import progress_bar
+from ..data.npz import read_npz
 from ..exact import positive, probability
 from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..models.registry import digest_binds
-from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..certification.promise import Inputs, Promise
 from ..core.grid import Grid, unmasked
+from ..data.npz import inputs_of, read_npz
 from ..exact import Rational, probability
-from ..runs.data import inputs_of, read_npz
 from ..smoothing.classifier import Smoothing
 from .audits import audit_file
 from .inputs import AuditInputs

@@ -13,11 +13,11 @@ from ... import embedded
 from ...certification.promise import Inputs, secret
 from ...certification.settings import settings
 from ...core.grid import IMAGES
+from ...data.npz import read_npz
 from ...exact import breakpoint_floors, clopper_pearson_below, radius_below
 from ...models.onnx_file import OnnxModel
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...noise.tables import build_tables
-from ...runs.data import read_npz
 from ...runs.run import certify_inputs
 from ...smoothing.classifier import CPU_BATCH, Smoothing
 from ..unsound import UnsoundStandard

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ... import embedded
 from ...core.grid import IMAGES
-from ...runs.data import read_npz
+from ...data.npz import read_npz
 
 Images = npt.NDArray[np.int16]
 Labels = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.core.grid import IMAGES
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.npz import read_npz
 
 X = np.arange(32, dtype=np.uint8).reshape(2, 1, 4, 4)
 Y = np.array([3, 1])
