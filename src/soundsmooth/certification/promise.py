@@ -15,8 +15,9 @@ import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from ..core.grid import Levels
+from ..core.grid import Grid, Levels
 from ..core.independence import Independence
+from ..core.spool import Spool
 from ..noise import SHARED_STREAM
 
 TITLE = "soundsmooth promise v1"
@@ -177,16 +178,20 @@ def _exactly_32(value: bytes, name: str) -> bytes:
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inputs:
     """The inputs of a run, in order: their numbers in the data set, their levels, their true labels if known.
 
-    Guarantee: what is promised is what is voted on. The levels are in memory that nobody else writes to.
+    Guarantee: what is promised is what is voted on. The levels are in a spool, to which nobody writes.
     """
 
     indices: Sequence[int]
     levels: Sequence[Levels]
     labels: Sequence[int | None]
+    origin: str = ""
+    """How values were made before they were levels, if that is known: decoded, resized. Recorded, not promised."""
+    grid: Grid | None = None
+    """The grid on which the levels were read, if it is known."""
 
     def __post_init__(self) -> None:
         if not len(self.indices) == len(self.levels) == len(self.labels):
@@ -199,10 +204,22 @@ class Inputs:
             raise ValueError("labels are the numbers of classes: 0, 1, 2, …")
         if len(set(self.indices)) != len(self.indices) or not all(0 <= i < SHARED_STREAM for i in self.indices):
             raise ValueError("each image of a run needs a number of its own, between 0 and 2⁶⁴ − 2: it names the noise")
-        if len({image.shape for image in self.levels}) != 1:
-            raise ValueError("all images of a run must have the same shape")
-        for name, kept in (("indices", self.indices), ("levels", map(_kept, self.levels)), ("labels", self.labels)):
-            object.__setattr__(self, name, tuple(kept))
+        for name, kept in (("indices", tuple(self.indices)), ("labels", tuple(self.labels))):
+            object.__setattr__(self, name, kept)
+        object.__setattr__(self, "levels", Spool.of(self.levels))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        labels = "with labels" if all(label is not None for label in self.labels) else "without labels"
+        made = f", {self.origin}" if self.origin else ""
+        return f"<{len(self)} images of shape {list(self.shape)}, {labels}{made}>"
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """What is recorded beside a certificate: the ball lives after decoding and resizing."""
+        return {"data": self.origin} if self.origin else {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -220,11 +237,3 @@ class Inputs:
             digest.update((NO_LABEL if label is None else label).to_bytes(8, "little", signed=True))
             digest.update(np.ascontiguousarray(image, "<i2").tobytes())
         return digest.hexdigest()
-
-
-def _kept(image: Levels) -> Levels:
-    """The same levels in memory that is not written to: a copy, unless they are in such memory already."""
-    if image.flags.writeable or image.base is not None:
-        image = image.copy()
-        image.setflags(write=False)
-    return image

@@ -1,83 +1,124 @@
-"""Data sets: images as integer levels, with their numbers and, if known, their labels."""
+"""Arrays in files: .npz with names, of which one is the images and one the labels, and .npy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..certification.promise import Inputs
-from ..core.grid import Grid, Levels
-from ..core.integers import integer
 from ..core.plain_files import plain_file
+from .arrays import is_whole_array
+from .items import Source, rows_of
+from .rows import Keys
 
-LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3, 1)}
-
-
-def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit: int | None = None) -> Inputs:
-    """Every skip-th image of an .npz with `x` (integer levels, images first) and, optionally, `y` (labels).
-
-    At most `limit` images are taken. Each keeps the number it has in the whole file.
-    """
-    if skip < 1:
-        raise ValueError(f"skip must be at least 1 (every image), not {skip}")
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, not {limit}")
-    images, labels = _arrays(path)
-    images = _laid_out(images, layout)
-    if images.dtype.kind == "f":
-        grid.levels_of_floats(images[0])  # names the pixel if one is off the grid
-        raise ValueError(
-            f'"x" in {path.name} is {images.dtype}; store levels instead: np.savez("new.npz", x=ss.levels(x), y=y)'
-        )
-    chosen = range(0, len(images), skip)[:limit]
-    levels = tuple(_levels(path, grid, images, i) for i in chosen)
-    return Inputs(tuple(chosen), levels, tuple(None if labels is None else int(labels[i]) for i in chosen))
+#: The usual names of images, with those of their labels. One of them counts, or the only array with three axes or more.
+USUAL = {"x": "y", "images": "labels", "x_test": "y_test", "data": "labels"}
+LABELS = ("y", "labels", "label", "y_test", "targets", "target")
+Array = npt.NDArray[Any]
 
 
-def inputs_of(grid: Grid, images: Iterable[npt.NDArray[np.generic]], labels: Iterable[SupportsIndex] | None) -> Inputs:
-    """Images of a user, numbered from 0, as levels of the grid; a ValueError for what is not on it, or no label."""
-    levels = tuple(grid.fixed(image) for image in images)
-    truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
-    return Inputs(tuple(range(len(levels))), levels, truths)
-
-
-def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Levels:
-    try:
-        return grid.fixed(images[i])
-    except ValueError as error:
-        raise ValueError(f"{path.name}, image {i}: {error}") from None
-
-
-def _arrays(path: Path) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.integer] | None]:
-    if path.is_dir():
-        raise ValueError(f"{str(path)!r} is a folder; the data is one .npz file")
-    held, names = _load(path)
-    if "x" not in held:
-        instead = f", not as {', '.join(map(repr, names[:5]))}" if names else ""
-        raise ValueError(f'{str(path)!r} must be an .npz with the images as "x" (and the labels as "y"){instead}')
-    images, labels = held["x"], held.get("y")
-    if images.ndim < 2 or not images.size:
-        raise ValueError(f'"x" in {path.name} must be [images, …], not of shape {list(images.shape)}')
-    if labels is not None and (labels.ndim != 1 or labels.dtype.kind not in "iu" or len(labels) != len(images)):
-        raise ValueError(f'"y" in {path.name} must hold one integer label for each of the {len(images)} images')
-    return images, labels
-
-
-def _load(path: Path) -> tuple[dict[str, npt.NDArray[Any]], list[str]]:
-    """The arrays x and y of the file, those that are there, and the names of all that are."""
+def npz_source(path: Path, keys: Keys) -> Source:
+    """The images of an .npz and, if it has any, their labels."""
     with plain_file(path, "data file") as file:
         with _plainly(repr(str(path)), "an .npz of plain arrays"):
             held = np.load(file, allow_pickle=False)
         if not isinstance(held, np.lib.npyio.NpzFile):
-            return {}, []
+            raise ValueError(f"{str(path)!r} is one array and no .npz: give it the name of an .npy")
         with held:
-            return {name: _array(path, held, name) for name in ("x", "y") if name in held.files}, held.files
+            names = _Names(str(path), held.files, lambda name: _dimensions(path, held, name))
+            x = names.images(keys.x)
+            y = names.labels(x, keys.y)
+            images, labels = _array(path, held, x), None if y is None else _array(path, held, y)
+    return _checked(path.name, images, labels, x, y)
 
 
-def _array(path: Path, held: np.lib.npyio.NpzFile, name: str) -> npt.NDArray[Any]:
+def npy_source(path: Path) -> Source:
+    """The images of an .npy, which stay in the file until they are needed."""
+    with plain_file(path, "data file") as file, _plainly(repr(str(path)), "an .npy of plain numbers"):
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = header(file)
+        if dtype.hasobject:
+            raise ValueError("pickled objects")
+        images = np.memmap(file, dtype, "r", file.tell(), shape, "F" if fortran else "C")
+    return _checked(path.name, images, None, "x", None)
+
+
+def mapping_source(held: Mapping[str, Any], keys: Keys) -> Source:
+    """Arrays by name, as np.load gives them; a ValueError for a mapping of anything else."""
+    if not held or not all(is_whole_array(each) for each in held.values()):
+        some = ", ".join(map(repr, list(held)[:8]))
+        raise ValueError(f"this holds {some or 'nothing'}: pass one data set, such as data['test']")
+    names = _Names("the mapping", list(held), lambda name: len(held[name].shape))
+    x = names.images(keys.x)
+    y = names.labels(x, keys.y)
+    return _checked("the mapping", held[x], None if y is None else held[y], x, y)
+
+
+class _Names:
+    """Which of some arrays are the images, and which the labels."""
+
+    def __init__(self, where: str, names: list[str], dimensions: Callable[[str], int]) -> None:
+        self._where, self._names, self._dimensions = where, names, dimensions
+
+    def images(self, given: str | None) -> str:
+        """The name that was given, a usual one, or that of the only array with three axes or more."""
+        if given is not None:
+            return self._there(given, "x_key")
+        usual = [name for name in USUAL if name in self._names]
+        if "x" in usual or len(usual) == 1:
+            return usual[0]
+        found = usual or [name for name in dict.fromkeys(self._names) if self._dimensions(name) >= 3]
+        if len(found) == 1:
+            return found[0]
+        raise ValueError(
+            f'{self._where!r} must be an .npz with the images as "x" (and the labels as "y"){self._instead()}; '
+            'or name them: x_key="…" and y_key="…" in Python, or --x-key and --y-key'
+        )
+
+    def labels(self, images: str, given: str | None) -> str | None:
+        """The name that was given, that which goes with the images, or the only usual one; None if there is none."""
+        if given is not None:
+            return self._there(given, "y_key")
+        partner = USUAL.get(images)
+        if partner in self._names:
+            return partner
+        found = [name for name in LABELS if name in self._names]
+        if len(found) > 1:
+            raise ValueError(f"which of {', '.join(map(repr, found))} are the labels? Name them: y_key={found[0]!r}")
+        return found[0] if found else None
+
+    def _there(self, name: str, option: str) -> str:
+        if name not in self._names:
+            raise ValueError(f"{self._where!r} has no {name!r}{self._instead()}: name another with {option}")
+        return name
+
+    def _instead(self) -> str:
+        return f", not as {', '.join(map(repr, self._names[:5]))}" if self._names else ""
+
+
+def _checked(where: str, images: Any, labels: Any, x: str, y: str | None) -> Source:
+    """The rows of the images and labels; a ValueError unless there is one label for each image."""
+    if len(images.shape) < 2 or 0 in images.shape:
+        raise ValueError(f'"{x}" in {where} must be [images, …], not of shape {list(images.shape)}')
+    if labels is not None:
+        flat = tuple(labels.shape) in ((len(images),), (len(images), 1))
+        if not flat or (isinstance(labels, np.ndarray) and labels.dtype.kind not in "iu"):
+            raise ValueError(
+                f'"{y}" in {where} must hold one integer label for each of the {len(images)} images, not '
+                f"{labels.dtype} of shape {list(labels.shape)}; if it is one-hot, store y.argmax(axis=1)"
+            )
+    return rows_of(images, labels, f"{where}, ")
+
+
+def _dimensions(path: Path, held: np.lib.npyio.NpzFile, name: str) -> int:
+    """How many axes an array of the file has."""
+    return _array(path, held, name).ndim
+
+
+def _array(path: Path, held: np.lib.npyio.NpzFile, name: str) -> Array:
     """One array of the file; a ValueError names it if it is damaged, or if there are two of that name."""
     if held.files.count(name) > 1:
         raise ValueError(f'{str(path)!r} holds "{name}" more than once; store it once: np.savez("new.npz", x=x, y=y)')
@@ -97,14 +138,3 @@ def _plainly(what: str, wanted: str) -> Iterator[None]:
         raise ValueError(f"{what} cannot be read: it is damaged, or needs more memory than there is") from None
     except Exception:  # of zip and zlib, of NumPy, and of Python's tokenizer, with which NumPy reads headers
         raise ValueError(f"{what} cannot be read: it is damaged, or not {wanted} without pickled objects") from None
-
-
-def _laid_out(images: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
-    axes = LAYOUTS[layout]
-    if axes is None:
-        return images
-    if images.ndim != 4:
-        raise ValueError(f"layout {layout} is for images with four axes, not {list(images.shape)}")
-    return images.transpose(axes)

@@ -128,7 +128,7 @@ class RunPlan:
             promise=self.promise,
             seed=self.secret.seed.hex(),
             nonce=self.secret.nonce.hex(),
-            environment=environment,
+            environment={**environment, **self.inputs.recorded},
             seconds=seconds,
             measured=measured,
         )

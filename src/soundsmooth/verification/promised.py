@@ -11,6 +11,7 @@ from ..core.grid import IMAGES, Grid
 from ..core.independence import Independence
 from ..core.limits import thread_count
 from ..core.machine import PRECISIONS
+from ..core.spool import Spool
 from ..models import Identity
 from ..models.protocol import FlagValues, open_ends_text
 from ..models.registry import KINDS, digest_binds
@@ -208,7 +209,7 @@ def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None])
     """The images that the run names, from the auditor's data, with the labels that the run states."""
     if max(numbers) >= len(whole.levels):
         raise ValueError(f"the data has {len(whole.levels)} images, but the run has image {max(numbers)}")
-    return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths))
+    return Inputs(tuple(numbers), Spool.of(whole.levels).pick(numbers), tuple(truths))
 
 
 def describe_missing(whole: Inputs, inputs: Inputs) -> str | None:
