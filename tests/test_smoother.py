@@ -157,8 +157,10 @@ def test_bad_settings(options: dict, text: str) -> None:
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        (GREY / 255, r"ss\.levels"),
-        (GREY / 255 + 1e-3, r"pixel \(0, 0\).*not on the grid.*ss\.levels"),
+        (GREY / 255 + 1e-3, r"pixel \(0, 0\).*not on the grid.*np\.rint"),
+        (GREY / 255 * 4 - 2, r"probably normalised.*soundsmooth\.torch\.Normalize"),
+        (GREY * 1.0, r"give x / 255"),
+        (np.full((2, 2), -np.inf), r"pixel \(0, 0\) is -inf"),
         (np.full((2, 2), np.nan), r"pixel \(0, 0\) is NaN"),
         (np.array([[3, 256]]), r"pixel \(0, 1\) is 256"),
         (np.array([[3, -1]]), r"pixel \(0, 1\) is -1"),

@@ -150,7 +150,7 @@ def test_inputs_must_fit_together() -> None:
 def test_what_is_promised_cannot_be_changed_afterwards() -> None:
     """Neither by who made the arrays, nor by who reads them: the votes would be on another image."""
     whole, labels = np.full((3, 2, 2), 40, np.int16), [0, 1, 2]
-    inputs = Inputs([0, 1, 2], [whole[0], whole[1].T, IMAGES.fixed(whole[2])], labels)
+    inputs = Inputs([0, 1, 2], [whole[0], whole[1].T, IMAGES.snap(whole[2]).levels], labels)
     promised = inputs.digest()
     whole[...], labels[0] = 220, 5
     assert inputs.digest() == promised

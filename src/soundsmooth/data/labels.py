@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import as_array
 from ..core.integers import integer
-from .arrays import is_tensor, tensor_values
+from .arrays import is_whole_array
 
 ONE_HOT = "labels are numbers of classes, and these look one-hot: give y.argmax(axis=1)"
 
@@ -14,14 +15,11 @@ def label_of(label: Any) -> int | None:
     """The number of a class, or None where there is none; a ValueError for anything else."""
     if label is None:
         return None
-    if is_tensor(label):
-        label = tensor_values(label)
-    if isinstance(label, np.ndarray):
-        if label.size > 1:
+    if is_whole_array(label):
+        held = as_array(label)
+        if held.size != 1:
             raise ValueError(ONE_HOT)
-        if label.dtype.kind not in "iu":
-            raise ValueError(f"label must be an integer, not {label!r}; if they are whole numbers: y.astype(int)")
-        label = label.reshape(-1)[0] if label.size else None
+        label = held.reshape(-1)[0]
     number = integer(label, "label")
     if not 0 <= number < 1 << 63:
         raise ValueError(f"label {number} is no class: labels are the numbers of classes, 0, 1, 2, …")
@@ -32,8 +30,8 @@ def labels_of(labels: Any, count: int | None) -> list[Any] | None:
     """All labels that were given apart, one for each image: [N], or [N, 1]."""
     if labels is None:
         return None
-    if is_tensor(labels):
-        labels = tensor_values(labels)
+    if is_whole_array(labels):
+        labels = as_array(labels)
     if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels[0].size != 1:
         raise ValueError(ONE_HOT)
     if not hasattr(labels, "__len__") or isinstance(labels, str | bytes):

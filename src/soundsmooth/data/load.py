@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from ..certification.promise import Inputs
-from ..core.grid import IMAGES, Grid, Levels
+from ..core.grid import IMAGES, Grid, Levels, Rounding
 from ..core.integers import integer
 from ..core.layouts import check_layout, laid_out
 from ..core.spool import Spool
@@ -94,6 +94,7 @@ class _Pass:
     """Labels that count instead of the source's."""
     numbers: list[int] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
+    rounded: list[Rounding | None] = field(default_factory=list)
     decoded: bool = False
     """Whether any item was a picture."""
     first: tuple[str, tuple[int, ...]] | None = None
@@ -105,7 +106,8 @@ class _Pass:
         if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + skip:
             raise ValueError(f"{len(self.given)} labels do not match the images, of which there are fewer")
         origin = [source.origin, *([decoder()] if self.decoded else []), *self.pictures.words]
-        return Inputs(self.numbers, levels, self.labels, ", ".join(filter(None, origin)), self.grid)
+        made = ", ".join(filter(None, origin))
+        return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.grid)
 
     def _levels(self, items: Iterator[tuple[int, Item]]) -> Iterator[Levels]:
         for number, item in items:
@@ -121,7 +123,7 @@ class _Pass:
     def _read(self, item: Item) -> Levels:
         """The one way from what was given to levels."""
         self.decoded = self.decoded or is_picture(item.image)
-        levels = self.grid.fixed(laid_out(array_of(item.image, self.pictures), self.layout))
+        levels, rounded = self.grid.snap(laid_out(array_of(item.image, self.pictures), self.layout))
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
             cure = "resize= and crop= make pictures equal" if is_picture(item.image) else "make them equal before"
@@ -129,6 +131,7 @@ class _Pass:
                 f"its shape is {list(levels.shape)}, and that of {name} is {list(shape)}: all images of a run must "
                 f"have the same shape; {cure}"
             )
+        self.rounded.append(rounded)
         return levels
 
     def _label(self, number: int, item: Item) -> Any:
