@@ -56,7 +56,7 @@ def loader_source(loader: Any, keys: Keys) -> Source:
         number = 0
         for batch in _watched(loader):
             for row in [batch] if single else _unbatched(batch, keys, number):
-                yield _named(number, row, Keys() if not single else keys)
+                yield _named(number, row, keys, listed=True)
                 number += 1
 
     _check_repeats(zip(islice(items(), AGAIN), islice(items(), AGAIN), strict=False))
@@ -87,10 +87,10 @@ def _watched(rows: Iterable[Any]) -> Iterator[Any]:
         raise ValueError(f"the data breaks off after {count} rows or batches: {describe_error(error)}") from error
 
 
-def _named(number: int, row: Any, keys: Keys) -> Item:
+def _named(number: int, row: Any, keys: Keys, listed: bool = False) -> Item:
     name = f"image {number}"
     try:
-        return Item(name, *keys.parts(row))
+        return Item(name, *keys.parts(row, listed))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
@@ -99,11 +99,12 @@ def _unbatched(batch: Any, keys: Keys, number: int) -> Iterator[tuple[Any, Any]]
     """The rows of a batch, as pairs."""
     try:
         images, labels = keys.parts(batch, listed=True)
-        if labels is not None and len(labels) != len(images):
-            raise ValueError(f"a batch has {len(images)} images and {len(labels)} labels")
+        count = len(images)
+        if labels is not None and len(labels) != count:
+            raise ValueError(f"it has {count} images and {len(labels)} labels")
     except (ValueError, TypeError) as error:
         raise ValueError(f"the batch of image {number}: {error}") from None
-    return ((images[row], None if labels is None else labels[row]) for row in range(len(images)))
+    return ((images[row], None if labels is None else labels[row]) for row in range(count))
 
 
 def _check_order(loader: Any, count: int) -> None:
