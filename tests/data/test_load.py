@@ -112,6 +112,12 @@ def test_given_labels_count_instead_of_the_sources() -> None:
     assert load(list(zip(X, Y, strict=True)), labels=[5] * 6).labels == (5,) * 6
 
 
+@pytest.mark.parametrize("source", [X, list(X), iter(X), list(zip(X, Y, strict=True)), torch.from_numpy(X)], ids=type)
+def test_names_for_what_has_none(source: Any) -> None:
+    with pytest.raises(ValueError, match="y_key='label' is for data with names"):
+        load(source, y_key="label")
+
+
 @pytest.mark.parametrize(("skip", "limit", "numbers"), [(1, None, range(6)), (2, None, (0, 2, 4)), (4, 1, (0,))])
 @pytest.mark.parametrize("make", [lambda: X, lambda: list(X), lambda: iter(X)])
 def test_images_keep_their_numbers(make: Any, skip: int, limit: int | None, numbers: Any) -> None:
@@ -132,6 +138,8 @@ def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
     ("source", "text"),
     [
         ([X[0], X[1][:, :3]], r"image 1: its shape is \[3, 3, 5\], and that of image 0 is \[3, 4, 5\].*the same shape"),
+        ([Image.new("RGB", (4, 4)), Image.new("L", (4, 4))], r'image 1: .* some are grey: .*image\.convert\("RGB"\)'),
+        ([Image.new("RGB", (4, 4)), Image.new("RGB", (4, 5))], "image 1: .*resize= and crop= make them equal"),
         ([X[0], X[1] + 0.5], "image 1: pixel"),
         ([X[0], None], "image 1: the image has dtype object"),
         ([X[0], np.ma.masked_array(X[1], X[1] > 9)], "image 1: the image is a masked array"),

@@ -166,7 +166,7 @@ def test_npy(order: str, tmp_path: Path) -> None:
     np.save(path, np.asarray(X, order=order))
     assert np.array_equal(np.stack(load(path, labels=Y).levels), X)
     assert load(path, labels=Y).labels == (3, 1)
-    with pytest.raises(ValueError, match="x_key names an array"):
+    with pytest.raises(ValueError, match="x_key='x' is for data with names"):
         load(path, x_key="x")
 
 

@@ -56,7 +56,7 @@ def loader_source(loader: Any, keys: Keys) -> Source:
         number = 0
         for batch in _watched(loader):
             for row in [batch] if single else _unbatched(batch, keys, number):
-                yield _named(number, row, keys, listed=True)
+                yield _named(number, row, keys if single else Keys(), listed=True)
                 number += 1
 
     _check_repeats(zip(islice(items(), AGAIN), islice(items(), AGAIN), strict=False))

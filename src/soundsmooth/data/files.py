@@ -18,13 +18,11 @@ KINDS = (
 
 def path_source(path: Path, keys: Keys) -> Source:
     """The data set in a file or a folder; a ValueError says what is read."""
+    if path.suffix == ".npz" and not path.is_dir():
+        return npz_source(path, keys)
+    keys.reject(repr(path.name))
     if path.is_dir():
         return _folder(path)
-    if path.suffix == ".npz":
-        return npz_source(path, keys)
-    for option, value in (("x_key", keys.x), ("y_key", keys.y)):
-        if value is not None:
-            raise ValueError(f"{option} names an array of an .npz; {path.name!r} has no names")
     if path.suffix == ".npy":
         return npy_source(path)
     if is_idx(path):

@@ -1,7 +1,9 @@
 """Whatever people have becomes the inputs of a run: one pass checks every image and writes its levels to a spool."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -63,11 +65,12 @@ def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: str)
 
 def source_of(source: Any, keys: Keys, skip: int = 1, limit: int | None = None) -> Source:
     """The items of whatever was given."""
-    if isinstance(source, str | Path):
+    if isinstance(source, str | os.PathLike):
         return path_source(Path(source), keys)
     if is_picture(source):
         raise ValueError("this is one image, and a data set has many: put it into a list")
     if is_whole_array(source):
+        keys.reject("an array")
         return rows_of(source if source.shape else source.reshape(1))
     if is_loader(source):
         return loader_source(source, keys)
@@ -126,10 +129,9 @@ class _Pass:
         levels, rounded = self.grid.snap(laid_out(array_of(item.image, self.pictures), self.layout))
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
-            cure = "resize= and crop= make pictures equal" if is_picture(item.image) else "make them equal before"
             raise ValueError(
                 f"its shape is {list(levels.shape)}, and that of {name} is {list(shape)}: all images of a run must "
-                f"have the same shape; {cure}"
+                f"have the same shape; {_cure(item.image, levels.size, prod(shape))}"
             )
         self.rounded.append(rounded)
         return levels
@@ -140,6 +142,16 @@ class _Pass:
         if number >= len(self.given):
             raise ValueError(f"{len(self.given)} labels do not match the images, of which there are more")
         return self.given[number]
+
+
+def _cure(image: Any, size: int, wanted: int) -> str:
+    """What to do about images of several shapes."""
+    if not is_picture(image):
+        return "make them equal before"
+    grey = size == 3 * wanted or wanted == 3 * size
+    return (
+        'some are grey: convert all to one mode, image.convert("RGB")' if grey else "resize= and crop= make them equal"
+    )
 
 
 def _loaded_before(inputs: Inputs, grid: Grid, plain: bool) -> Inputs:

@@ -20,9 +20,16 @@ class Keys:
         """Image and label of a row: a pair, a mapping, or an image alone. A list is a pair only if that is `listed`."""
         if isinstance(row, Mapping):
             return self._of_mapping(row)
+        self.reject("a row of this data")
         if isinstance(row, tuple) or (listed and isinstance(row, list)):
             return _of_pair(row)
         return row, None
+
+    def reject(self, what: str) -> None:
+        """A ValueError if names were given for data without names."""
+        for option, name in (("x_key", self.x), ("y_key", self.y)):
+            if name is not None:
+                raise ValueError(f"{option}={name!r} is for data with names, and {what} has none: leave it out")
 
     def _of_mapping(self, row: Mapping[str, Any]) -> tuple[Any, Any]:
         x = self.x or _only(row, IMAGE_NAMES, "image", "x_key")
