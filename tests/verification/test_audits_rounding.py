@@ -2,8 +2,10 @@
 
 import dataclasses
 import hashlib
+import random
 import sqlite3
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,8 @@ from soundsmooth.audit import Gaussian
 from soundsmooth.exact import price_above, radius_after
 from soundsmooth.runs.reader import RunReader
 from soundsmooth.verification import Conclusion, Verification
+from verification.forgeries import InapplicableError
+from verification.outcomes import ALONE, Judge, honest_files
 
 #: The first image pays most, the second less; the third is on the grid, and pays for predictions only.
 LEVELS = np.array([40, 243, 255], np.float32)[:, None, None] * np.ones((3, 2, 2), np.float32)
@@ -152,6 +156,20 @@ def text_of(forged: ss.Certificate) -> str:
         return forged.to_json()
     except (ValueError, OverflowError):  # no decimal is that large
         return ""
+
+
+def test_every_forgery_of_price_and_line_is_found_or_does_no_harm(tmp_path: Path) -> None:
+    """Some of what the forger thinks of. What only the data finds, a file of certificates lists as not checked."""
+    seen: Counter[str] = Counter()
+    for honest in honest_files(tmp_path, ("near",)):
+        folder = tmp_path / honest.path.suffix[1:]
+        folder.mkdir()
+        judge, every = Judge(honest, folder), honest.forgeries(random.Random(3))
+        about = [each for each in every if "paid" in str(each) or "given" in str(each)]
+        for forgery in about[::5]:
+            with suppress(InapplicableError):
+                seen[judge(forgery)[0]] += 1
+    assert seen[ALONE] > 40
 
 
 def test_a_promise_that_was_noted_without_the_line_is_another(run: Path, tmp_path: Path) -> None:
