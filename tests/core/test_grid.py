@@ -4,10 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soundsmooth.core.grid import IMAGES, Grid, levels, nearest_float32
+from soundsmooth.audit import pays
+from soundsmooth.certification.promise import Inputs
+from soundsmooth.core.grid import IMAGES, Grid, Rounding, levels, nearest_float32
+from soundsmooth.exact import price_above
 
 ALL = np.arange(256)
 SHIFTED = Grid(levels=16, q=15, offset=Fraction(-1, 2))
@@ -316,6 +319,83 @@ def test_snapped_levels_are_not_written_to() -> None:
         assert not found.flags.writeable
         assert found.base is None
         assert not np.shares_memory(found, each)
+
+
+# --- the claim about floats near the grid ------------------------------------------------------------------
+
+
+@st.composite
+def near_images(draw: st.DrawFn, grid: Grid, size: int) -> np.ndarray:
+    """Floats of a random kind within the tolerance of random levels: some are levels, some lie at the very end."""
+    kind = draw(st.sampled_from([np.dtype(name) for name in ("f2", "<f4", ">f4", "<f8", ">f8")]))
+    parts = draw(st.lists(st.fractions(-1, 1, max_denominator=1000), min_size=size, max_size=size))
+    found = draw(st.lists(st.integers(0, grid.levels - 1), min_size=size, max_size=size))
+    moved = [value_of(grid, t) + part * grid.tolerance for t, part in zip(found, parts, strict=True)]
+    values = np.array([*map(float, moved)]).astype(kind)
+    pairs = zip(values.tolist(), found, strict=True)
+    fits = [abs(Fraction(value) - value_of(grid, t)) <= grid.tolerance for value, t in pairs]
+    return np.where(fits, values, grid.values(np.array(found)).astype(kind)).astype(kind)
+
+
+def value_of(grid: Grid, level: int) -> Fraction:
+    return grid.offset + Fraction(int(level), grid.q)
+
+
+def points(image: np.ndarray, grid: Grid) -> list[Fraction]:
+    """What the floats stand for, by exact arithmetic: a level's float for its level, any other for itself."""
+    found, kind = [], image.dtype.type
+    for x in image.tolist():
+        level = round((Fraction(x) - grid.offset) * grid.q)
+        value = value_of(grid, min(max(level, 0), grid.levels - 1))
+        own = float(kind(float(value))), float(kind(nearest_float32(value)))
+        found.append(value if x in own else Fraction(x))
+    return found
+
+
+def squares(one: list[Fraction], other: list[Fraction]) -> Fraction:
+    return sum(((a - b) ** 2 for a, b in zip(one, other, strict=True)), Fraction(0))
+
+
+def exceeds(square: Fraction, other: Fraction, more: Fraction) -> bool:
+    """Whether √square > √other + more, exactly."""
+    rest = square - other - more**2
+    return rest > 0 and rest**2 > 4 * other * more**2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([IMAGES, SHIFTED, Grid(4, 3, Fraction(1, 7))]), st.integers(1, 6), st.data())
+def test_a_ball_around_the_floats_lies_in_the_ball_around_the_grid_point(
+    grid: Grid, size: int, data: st.DataObject
+) -> None:
+    """docs/soundness.md, row 12: ‖y′ − x′‖ ≤ ‖y − x‖ + paid, for any two images that are accepted; exactly."""
+    near, exact, nearest = [], [], []
+    for image in (data.draw(near_images(grid, size)) for _ in range(2)):
+        found = grid.snap(image)
+        near.append(found)
+        exact.append(points(image, grid))
+        nearest.append([value_of(grid, t) for t in found.levels])
+        assert max(abs(a - b) for a, b in zip(exact[-1], nearest[-1], strict=True)) <= grid.tolerance
+        assert (Fraction(0) if found.rounded is None else found.rounded.squared) == squares(exact[-1], nearest[-1])
+        assert (found.rounded is None) == (exact[-1] == nearest[-1])
+    one = near[0].rounded or Rounding(Fraction(0), "00" * 32)
+    price = Inputs((0,), (near[0].levels,), (None,), (one,)).paid(0, grid)
+    assert price is not None
+    assert pays(price, one.squared, grid.tolerance**2 * size)
+    assert not exceeds(squares(*nearest), squares(*exact), Fraction(price))
+
+
+def test_both_parts_of_the_price_are_needed() -> None:
+    """The test above can fail: these images lie between their grid points, nearly at the tolerance."""
+    grid, size = Grid(4, 3), 4
+    inward = float(grid.tolerance) * (1 - 2.0**-20)
+    images = np.full(size, 1 / 3 + inward), np.full(size, 2 / 3 - inward)
+    near, exact = [grid.snap(image) for image in images], [points(image, grid) for image in images]
+    apart, between = squares(*([value_of(grid, t) for t in found.levels] for found in near)), squares(*exact)
+    assert near[0].rounded is not None
+    far = near[0].rounded.squared
+    prices = price_above(far, Fraction(0), size), price_above(Fraction(0), grid.tolerance, size)
+    assert [exceeds(apart, between, Fraction(price)) for price in prices] == [True, True]
+    assert not exceeds(apart, between, Fraction(price_above(far, grid.tolerance, size)))
 
 
 # --- the grid itself ---------------------------------------------------------------------------------------
