@@ -172,6 +172,14 @@ def a_function(folder: Path) -> None:
     smooth.predict(images[0], n=200)
 
 
+def floats_near_the_grid(folder: Path) -> None:
+    """A run that pays for rounding, read back and audited."""
+    images, run = np.full((1, 2, 2), 200, np.float32) * np.float32(1 / 255), folder / "near.db"
+    found = ss.Smoother(brightness, "0.25", threads=1).certify_all(images, [1], n=200, out=run)
+    ss.Certificate.from_json(found[0].to_json())
+    ss.verify(run, data=(images, [1]))
+
+
 def a_fine_grid() -> None:
     """32 bits leave 57,000 of 2³² words open: about 16 of 1.2 million draws, and none with a probability below 1e-6."""
     grid = ss.Grid(256, 4095)
@@ -226,6 +234,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
     with collecting(seen):
         the_command_line(folder)
         a_function(folder)
+        floats_near_the_grid(folder)
         a_fine_grid()
         torch_modules()
         files_of_others(folder)

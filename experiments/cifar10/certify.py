@@ -30,10 +30,10 @@ import torch
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.grid import IMAGES
+from soundsmooth.data.load import load
 from soundsmooth.lab.unsound import UnsoundStandard
 from soundsmooth.models.environment import environment
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.leases import LeaseClock
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
@@ -116,7 +116,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 def images_of(asked: argparse.Namespace) -> Inputs:
     """The images, in the order in which they are certified."""
-    found = read_npz(asked.data, IMAGES, asked.layout, asked.every)
+    found = load(asked.data, grid=IMAGES, layout=asked.layout, skip=asked.every)
     order = [place for first in range(asked.spread) for place in range(first, len(found.levels), asked.spread)]
     return Inputs(*(tuple(each[place] for place in order) for each in (found.indices, found.levels, found.labels)))
 

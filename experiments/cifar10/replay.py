@@ -10,16 +10,16 @@ for the tables. Without a replay no network is loaded.
 import argparse
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import networks
 import torch
 
-from soundsmooth.certification.promise import Promise
+from soundsmooth.certification.promise import Inputs, Promise
+from soundsmooth.core.grid import Grid
+from soundsmooth.data.load import load
 from soundsmooth.lab.scripts.rows import keep
-from soundsmooth.runs.data import read_npz
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.promised import promised_smoothing
@@ -54,7 +54,9 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
             held[name] = promised_smoothing(module, promise, {"device": asked.device})
         return held[name]
 
-    data = partial(read_npz, asked.data, layout=asked.layout)
+    def data(grid: Grid) -> Inputs:
+        return load(asked.data, grid=grid, layout=asked.layout)
+
     given = AuditInputs(model if asked.replay else None, data, asked.replay)
     result = audit_file(path, given=given)
     found = summary(path, result)

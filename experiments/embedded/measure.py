@@ -11,7 +11,7 @@ from soundsmooth.certification.report import (
 )
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.load import load
 from soundsmooth.runs.output import CERTIFY_HEADER, Output
 from soundsmooth.runs.run import certify_inputs
 
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--limit", type=int, default=None)
     options = parser.parse_args()
-    inputs, chosen = read_npz(embedded.IMAGES, IMAGES, limit=options.limit), settings(n=options.n)
+    inputs, chosen = load(embedded.IMAGES, grid=IMAGES, limit=options.limit), settings(n=options.n)
     for sigma, path in embedded.MODELS.items():
         smooth = Smoother(path, sigma)
         with Output(options.out / f"sigma{float(sigma):.2f}.tsv", CERTIFY_HEADER) as output:

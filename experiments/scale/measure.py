@@ -25,11 +25,11 @@ from soundsmooth import embedded
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.grid import IMAGES, Levels
+from soundsmooth.data.load import load
 from soundsmooth.lab.scripts.arguments import paths
 from soundsmooth.models import Identity
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import Message, WorkerHandle, WorkerPool
@@ -175,7 +175,7 @@ def recipe() -> SmootherRecipe:
 
 
 def inputs_of(images: int) -> Inputs:
-    return read_npz(embedded.IMAGES, IMAGES, limit=images)
+    return load(embedded.IMAGES, grid=IMAGES, limit=images)
 
 
 def throughput(images: int, n: int) -> dict[str, Any]:

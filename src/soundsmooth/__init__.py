@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .certification.certificate import Certificate, Prediction
     from .certification.promise import Promise
     from .core.grid import Grid, levels
+    from .data.load import load
     from .noise import Gaussian
     from .runs.run import Run, open_run
     from .smoother import Smoother
@@ -32,6 +33,7 @@ __all__ = [
     "Smoother",
     "__version__",
     "levels",
+    "load",
     "open_run",
     "verify",
 ]
@@ -45,6 +47,7 @@ _HOMES = {
     "Run": ".runs.run",
     "Smoother": ".smoother",
     "levels": ".core.grid",
+    "load": ".data.load",
     "open_run": ".runs.run",
     "verify": ".verification.from_python",
 }

@@ -1,28 +1,26 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
-import numpy.typing as npt
-
 from .certification.certificate import Certificate, Prediction
-from .certification.promise import Promise, secret
+from .certification.promise import Inputs, Promise, secret
 from .certification.settings import settings
-from .core.grid import IMAGES, Grid, unmasked
+from .core.grid import IMAGES, Grid
 from .core.independence import parse_demand
+from .core.layouts import check_layout
 from .core.limits import thread_count
 from .core.machine import gpus
+from .data.load import load, load_image
 from .exact import Rational, positive
 from .models import model_of
 from .models.load import recipe_of
 from .noise import Gaussian, Law
-from .runs.data import inputs_of
 from .runs.engines import remote_pool
 from .runs.lone_image import certify_image
 from .runs.pipeline import Advance
@@ -60,6 +58,8 @@ class Smoother:
     `independence` says how it is made sure that rows of a batch do not see each other: "auto" (proved if it can be,
     else measured for a graph or a torch module, checked for others), "proved" (or rejected), "measured" (`again` rows
     of each image are voted again, alone), "checked", "assumed".
+
+    `layout` reorders the axes of every image before anything else: "nhwc-to-nchw" for channels-last data.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class Smoother:
         law: Law | None = None,
         k: Rational = 6,
         grid: Grid = IMAGES,
+        layout: str = "as-is",
         batch_size: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
@@ -84,13 +85,14 @@ class Smoother:
         again: SupportsIndex | None = None,
     ) -> None:
         threads = thread_count(threads)
+        check_layout(layout)
         if (sigma is None) == (law is None):
             raise ValueError("give either sigma, or the law of the noise: a number, or ss.Gaussian(number)")
         if sigma is not None:
             warn_if_large(sigma, grid)
             law = Gaussian(sigma, k, grid)
         assert law is not None
-        self._model = model
+        self._model, self._layout = model, layout
         self._options: dict[str, Any] = {
             "device": device,
             "dtype": dtype,
@@ -110,7 +112,7 @@ class Smoother:
 
     def certify(
         self,
-        image: npt.ArrayLike,
+        image: Any,
         *,
         label: SupportsIndex | None = None,
         n0: int = 100,
@@ -120,20 +122,19 @@ class Smoother:
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
-        """Certify one image of integer levels (uint8); `label` is its true class, if you want it promised.
+        """Certify one image, as levels (uint8) or as their floats; `label` is its true class, if you want it promised.
 
         A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
         nothing against an issuer who tries many seeds, and says `key: self-chosen`. One worker votes.
         """
-        labels = None if label is None else [label]
-        inputs, chosen = inputs_of(self.smoothing.law.grid, [unmasked(image)], labels), settings(n0, n, alpha, bound)
+        inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound)
         plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
         return certify_image(plan, self.smoothing.replicas[0])
 
     def certify_all(
         self,
-        images: npt.ArrayLike,
-        labels: Sequence[SupportsIndex] | None = None,
+        data: Any,
+        labels: Any = None,
         *,
         out: str | Path | None = None,
         n0: int = 100,
@@ -147,7 +148,9 @@ class Smoother:
         progress: bool = False,
         on_result: OnResult | None = None,
     ) -> Run:
-        """Certify the images [N, …] under one promise, and return the run when every image is finished or has failed.
+        """Certify all images of the data under one promise; returns when each is finished or has failed.
+
+        `data` is whatever `soundsmooth.load` takes, or what it returned. `labels` count instead of those in it.
 
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
@@ -156,7 +159,7 @@ class Smoother:
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
-        path, inputs = check_run_path(out), inputs_of(self.smoothing.law.grid, np.atleast_1d(unmasked(images)), labels)
+        path, inputs = check_run_path(out), self._all(data, labels)
         chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
@@ -170,8 +173,8 @@ class Smoother:
 
     def commit(
         self,
-        images: npt.ArrayLike,
-        labels: Sequence[SupportsIndex] | None = None,
+        data: Any,
+        labels: Any = None,
         *,
         seed: str | bytes,
         n0: int = 100,
@@ -185,18 +188,26 @@ class Smoother:
 
         Give its `commitment` to the verifier, who then draws a nonce; then certify with this seed and that nonce.
         """
-        inputs = inputs_of(self.smoothing.law.grid, np.atleast_1d(unmasked(images)), labels)
+        inputs = self._all(data, labels)
         with self.pool(engine) as pool:
             chosen = settings(n0, n, alpha, bound, noise)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
-    def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
+    def predict(self, image: Any, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
-        abstains. A certificate does not bound how often that happens.
+        abstains. A certificate does not bound how often that happens. Floats within rounding of the grid are answered
+        as their grid point, and `rounded` says how far that is.
         """
-        return predict(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
+        found = self._one(image)
+        return predict(self.smoothing, 0, found.levels[0], n, alpha, *found.rounded)
+
+    def _one(self, image: Any, label: SupportsIndex | None = None) -> Inputs:
+        return load_image(image, label, self.smoothing.law.grid, self._layout)
+
+    def _all(self, data: Any, labels: Any) -> Inputs:
+        return load(data, labels=labels, grid=self.smoothing.law.grid, layout=self._layout)
 
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""

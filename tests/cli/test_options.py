@@ -7,10 +7,10 @@ import pytest
 from soundsmooth.certification.settings import settings
 from soundsmooth.cli import options
 from soundsmooth.cli.options import ALL, OPTIONS, SMOOTHING, To, names_for
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.load import load
 from soundsmooth.smoother import Smoother
 
-KEYWORDS = {To.SMOOTHER: Smoother.__init__, To.SETTINGS: settings, To.DATA: read_npz}
+KEYWORDS = {To.SMOOTHER: Smoother.__init__, To.SETTINGS: settings, To.DATA: load}
 
 
 @pytest.mark.parametrize("command", ALL)

@@ -22,7 +22,7 @@ from soundsmooth import embedded
 from soundsmooth.certification.promise import Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Grid
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.load import load
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -180,7 +180,7 @@ def test_a_finding_about_no_image_is_damage(data: Path, tmp_path: Path) -> None:
 def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
     """A file from elsewhere may promise anything, also what would be a closing tag."""
     made = plan_run(
-        LocalPool(ss.Smoother(MODEL, "0.25").smoothing), read_npz(data, Grid(), limit=1), settings(n=100), secret("s")
+        LocalPool(ss.Smoother(MODEL, "0.25").smoothing), load(data, grid=Grid(), limit=1), settings(n=100), secret("s")
     )
     odd = replace(made, promise=Promise({**made.promise.values, "device": "[/x]"}))
     with open_store(tmp_path / "run.db", odd) as store:

@@ -20,7 +20,6 @@ from typing import Any
 
 import certify
 import compare
-import data
 import networks
 import numpy as np
 import pytest
@@ -30,12 +29,13 @@ import torch
 from compare import Hits, Pair, Results
 from safetensors.torch import load_file, save_file
 
+import data
 from soundsmooth.core.grid import IMAGES
+from soundsmooth.data.load import load
 from soundsmooth.exact import clopper_pearson_below, radius_below
 from soundsmooth.lab.bench.networks import resnet110
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -69,7 +69,7 @@ def test_the_data_come_from_the_archive_of_its_authors(tmp_path: Path) -> None:
     assert held["test"]["y"].tolist() == records[10:, 0].tolist()
     green = 1 + 1024 + 5 * 32 + 7  # row 5, column 7
     assert held["test"]["x"][1, 5, 7, 1] == records[11, green]
-    assert len(read_npz(tmp_path / "DATA" / "test.npz", IMAGES, "nhwc-to-nchw").levels) == 2
+    assert len(load(tmp_path / "DATA" / "test.npz", grid=IMAGES, layout="nhwc-to-nchw").levels) == 2
 
 
 # Networks
@@ -186,7 +186,7 @@ def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> 
     asked.spread, asked.first = 3, 2
     images = certify.images_of(asked)
     assert images.indices == (0, 6, 2, 8, 4, 10)
-    whole = read_npz(asked.data, IMAGES, asked.layout)
+    whole = load(asked.data, grid=IMAGES, layout=asked.layout)
     for index, levels, label in zip(images.indices, images.levels, images.labels, strict=True):
         assert np.array_equal(levels, whole.levels[index])
         assert label == whole.labels[index]
@@ -197,7 +197,7 @@ def test_a_part_of_the_images_is_spread_over_them(asked: argparse.Namespace) -> 
         with Store.read(sound) as store:
             assert sorted(c.index for c in store.certificates()) == sorted(indices)
         assert [row["index"] for row in rows_of(standard)] == indices
-    found = audit_file(sound, given=AuditInputs(data=lambda grid: read_npz(asked.data, grid, asked.layout)))
+    found = audit_file(sound, given=AuditInputs(data=lambda grid: load(asked.data, grid=grid, layout=asked.layout)))
     assert not found.refuted
     assert any(check.name == "data" and check.passed for check in found.checks)
 

@@ -19,10 +19,10 @@ from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
 from soundsmooth.core.independence import CHECKED
+from soundsmooth.data.load import load
 from soundsmooth.noise import Noisy, Purpose
 from soundsmooth.noise.sources import Source
 from soundsmooth.runs import voter
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.leases import LeaseClock, LeaseHolder, Leases
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -245,7 +245,7 @@ def test_the_number_of_classes_may_not_change_between_blocks(tmp_path: Path) -> 
 
 def test_several_workers_give_the_same(tmp_path: Path) -> None:
     smoothing = ss.Smoother(embedded.MODELS[Fraction(1, 4)], "0.25", threads=1, workers=3).smoothing
-    run = plan_run(LocalPool(smoothing), read_npz(embedded.IMAGES, IMAGES, limit=7), settings(n=600), secret("s"))
+    run = plan_run(LocalPool(smoothing), load(embedded.IMAGES, grid=IMAGES, limit=7), settings(n=600), secret("s"))
     assert finished(tmp_path / "run.db", run) == undisturbed(run)
 
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise, Secret
 from soundsmooth.certification.settings import promised_settings
 from soundsmooth.certification.votes import counts_of, votes_text
+from soundsmooth.exact import price_above
 from soundsmooth.independence.measure import rows_by_block, sample_rows
 from soundsmooth.noise import Purpose, promised_law
 from soundsmooth.runs.schema import SCHEMA
@@ -41,7 +43,7 @@ GROUPS = {
     "JSON: promise": ("record: promise",),
     "JSON: claims, votes, key": tuple(
         f"record: {name}" for name in ("index", "label", "radius", "p_", "truth", "selection", "estimation", "measured",
-        "commitment", "seed", "nonce", "key")
+        "paid", "commitment", "seed", "nonce", "key")
     ),
     "JSON: other fields": ("record: ",),
     "JSON: the file": ("lines of the file",),
@@ -188,6 +190,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "measured m=99999999", "measured", "certain", "Proved", "measured  m=60",
     ),
     "seed": ("0" * 64, "f" * 64, "A" * 64, ""),
+    "given": (
+        "0" * 64, f"{'0' * 64} tolerance=1/4194304", f"{'0' * 64} tolerance=1/8388608", f"{'0' * 64} tolerance=0",
+        f"{'0' * 64} tolerance=1/0", f"{'0' * 64} tolerance=1/4194304 ", f"{'0' * 64} tolerance=2/8388608", "none",
+        f"{'A' * 64} tolerance=1/4194304", f"{'0' * 64} tolerance=1/2", "tolerance=1/4194304",
+    ),
 }  # fmt: skip
 
 #: What an issuer might do to the tables themselves.
@@ -221,7 +228,7 @@ TABLES = (
     "ALTER TABLE findings RENAME TO remarks; CREATE VIEW findings AS SELECT * FROM remarks",
     "ALTER TABLE run RENAME TO ran; CREATE VIEW run AS SELECT * FROM ran",
     "CREATE TABLE copy AS SELECT * FROM images; DROP TABLE images; ALTER TABLE copy RENAME TO images",
-    *(f"PRAGMA user_version = {number}" for number in (0, 1, 3, -1)),
+    *(f"PRAGMA user_version = {number}" for number in (0, 1, 2, 4, -1)),
     *(f"PRAGMA application_id = {number}" for number in (0, 1, -1)),
 )
 
@@ -428,7 +435,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
     environments = {id: json.loads(text) for id, text in db.execute("SELECT id, text FROM environments")}
     again = rows_again(promise)
     rows = db.execute(
-        "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, lost, environment, "
+        "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, lost, paid, environment, "
         "seconds FROM certificates JOIN images USING (place)"
     ).fetchall()
     for (
@@ -442,6 +449,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
         selection,
         estimation,
         lost,
+        paid,
         environment,
         seconds,
     ) in rows:
@@ -451,23 +459,33 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
             lost = _realone(db, promise, secret, place, number, environment)
             measured = None if lost is None or again is None else Measurement(again, lost)
             settings, law = promised_settings(promise.values), promised_law(promise.values)
-            found = verdict(counts0, counts, law, settings, measured)
+            paid = due(promise, paid)
+            found = verdict(counts0, counts, law, settings, measured, paid)
             label, radius, p_lower, p_upper = found.label, found.radius, found.p_lower, found.p_upper
         measured = None if lost is None or again is None else Measurement(again, lost)
         line = Certificate(
             index=number, label=label, radius=radius, p_lower=p_lower, p_upper=p_upper, truth=truth, selection=counts0,
             estimation=counts, promise=promise, seed=held["seed"], nonce=held["nonce"],
-            environment=environments.get(environment, {}), seconds=seconds, measured=measured,
+            environment=environments.get(environment, {}), seconds=seconds, measured=measured, paid=paid,
         ).to_json()  # fmt: skip
         if not fixed:
             db.execute(
                 "UPDATE certificates SET label = ?, radius = ?, p_lower = ?, p_upper = ?, selection = ?, "
-                "estimation = ?, lost = ? WHERE place = ?",
-                (label, radius, p_lower, p_upper, votes_text(counts0), votes_text(counts), lost, place),
+                "estimation = ?, lost = ?, paid = ? WHERE place = ?",
+                (label, radius, p_lower, p_upper, votes_text(counts0), votes_text(counts), lost, paid, place),
             )
         db.execute(
             "UPDATE certificates SET digest = ? WHERE place = ?", (hashlib.sha256(line.encode()).digest(), place)
         )
+
+
+def due(promise: Promise, paid: float | None) -> float | None:
+    """What a forger pays under this promise: what was paid, or something that is always possible."""
+    if promise.given is None:
+        return None
+    law = promised_law(promise.values)
+    size = math.prod(map(int, promise.values["input shape"].split()))
+    return price_above(Fraction(0), law.grid.tolerance, size) if paid is None else paid
 
 
 def _realone(
@@ -973,21 +991,22 @@ def _record(at: int, where: tuple[Any, ...], new: object, repair: bool) -> Calla
 def _refitted(record: dict[str, Any], where: tuple[Any, ...]) -> dict[str, Any]:
     """What follows from the forged field computed anew, as far as that is possible; the checksum always."""
     with suppress(*BROKEN):
-        if where[0] in ("promise", "selection", "estimation", "measured", "seed"):
+        if where[0] in ("promise", "selection", "estimation", "measured", "paid", "seed"):
             if where[0] == "seed":
                 record["promise"]["seed"] = hashlib.sha256(bytes.fromhex(record["seed"])).hexdigest()
             read = Certificate.from_dict(record)
             settings, law = promised_settings(read.promise.values), promised_law(read.promise.values)
             again = rows_again(read.promise)
             measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
-            found = verdict(read.selection, read.estimation, law, settings, measured)
+            paid = due(read.promise, read.paid)
+            found = verdict(read.selection, read.estimation, law, settings, measured, paid)
             made = Certificate(
                 index=read.index, truth=read.truth, selection=read.selection, estimation=read.estimation,
                 promise=read.promise, seed=read.seed, nonce=read.nonce, environment=read.environment,
                 seconds=read.seconds, measured=measured, label=found.label, radius=found.radius,
-                p_lower=found.p_lower, p_upper=found.p_upper,
+                p_lower=found.p_lower, p_upper=found.p_upper, paid=paid,
             ).to_dict()  # fmt: skip
-            record = {**made, **{name: value for name, value in record.items() if name not in made}}
+            record = {**made, **{name: value for name, value in record.items() if name not in (*made, "paid")}}
         elif where[0] == "nonce":
             record["key"] = "verifier's nonce" if record["nonce"] else "self-chosen"
     with suppress(*BROKEN):

@@ -17,7 +17,7 @@ from soundsmooth.certification.certify import Counts, verdict
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.certification.votes import counts_of, votes_text
-from soundsmooth.core.grid import Grid
+from soundsmooth.core.grid import IMAGES, Grid
 from soundsmooth.noise import promised_law
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -39,16 +39,30 @@ def data(count: int) -> Inputs:
     return Inputs(tuple(range(count)), levels, tuple(int(i % 8 > 3) for i in range(count)))
 
 
+def near_data(count: int) -> Inputs:
+    """The same images as floats within rounding of the grid."""
+    whole = data(count)
+    found = [
+        IMAGES.snap(image.astype(np.float32) * np.float32(1 / 255) + np.float32(2.0**-25)) for image in whole.levels
+    ]
+    return Inputs(whole.indices, [each.levels for each in found], whole.labels, [each.rounded for each in found])
+
+
+def some_of(whole: Inputs, numbers: Collection[int]) -> Inputs:
+    levels, labels = [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers]
+    return Inputs(tuple(numbers), levels, labels, [whole.rounded[i] for i in numbers] if whole.rounded else ())
+
+
 def small_run(
     numbers: Collection[int] = (0, 1, 2, 3, 4, 6, 7),
     noise: str = "fresh",
     bound: str = "clopper-pearson",
     n: int = 400,
     scores: object = brightness_of_three,
+    near: bool = False,
 ) -> RunPlan:
-    """20 blocks of estimation and one or two of selection for each image."""
-    whole = data(max(numbers) + 1)
-    inputs = Inputs(tuple(numbers), [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers])
+    """20 blocks of estimation and one or two of selection for each image; on the grid, or `near` it."""
+    inputs = some_of((near_data if near else data)(max(numbers) + 1), numbers)
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
     return plan_run(
         LocalPool(smoothing), inputs, settings(n0=20, n=n, noise=noise, bound=bound), secret("issuer 1", NONCE)
@@ -59,8 +73,7 @@ def measured_run(
     numbers: Collection[int] = (0, 3, 7), scores: object = classifiers.brightness, again: int = 60, noise: str = "fresh"
 ) -> RunPlan:
     """As `small_run`, with rows voted again, alone: images 0 and 7 are clear, image 3 is doubtful."""
-    whole = data(max(numbers) + 1)
-    inputs = Inputs(tuple(numbers), [whole.levels[i] for i in numbers], [whole.labels[i] for i in numbers])
+    inputs = some_of(data(max(numbers) + 1), numbers)
     smooth = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="measured", again=again)
     return plan_run(LocalPool(smooth.smoothing), inputs, settings(n0=20, n=400, noise=noise), secret("issuer 1", NONCE))
 
@@ -101,7 +114,11 @@ def packed(path: Path) -> Path:
 
 
 def given(
-    replay: str | None = None, scores: object = brightness_of_three, images: int = 8, **more: object
+    replay: str | None = None,
+    scores: object = brightness_of_three,
+    images: int = 8,
+    near: bool = False,
+    **more: object,
 ) -> AuditInputs:
     """What the auditor has: the same model and data."""
 
@@ -109,7 +126,7 @@ def given(
         return promised_smoothing(scores, promise, {"threads": 1})
 
     def whole(_: Grid) -> Inputs:
-        return data(images)
+        return (near_data if near else data)(images)
 
     return AuditInputs(model, whole, replay, **more)
 

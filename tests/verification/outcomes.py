@@ -50,6 +50,9 @@ REASONS = {
         "certificates.p_lower", "certificates.p_upper", "certificates.radius", "smaller radius", "record: radius",
         "record: p_lower", "record: p_upper",
     ),
+    "another price, with which the radius is still allowed: the radius is the claim": (
+        "certificates.paid", "record: paid",
+    ),
     "another number of lost rows, and no larger claim": ("record: measured.lost",),
     "the same votes in blocks of another size": ("run: block",),
     "the same votes without their bitmaps: a note says what a replay cannot tell then": ("run: votes",),
@@ -58,7 +61,7 @@ REASONS = {
 #: In certificates as JSON nothing can tell these; the check of this name is listed as not made.
 UNCHECKED = {
     "index": "data", "truth": "data", "nonce": "nonce", "key": "nonce", "seed": "commitment", "promise": "commitment",
-    "selection": "replay", "estimation": "replay", "measured": "replay",
+    "selection": "replay", "estimation": "replay", "measured": "replay", "paid": "distance",
 }  # fmt: skip
 
 
@@ -70,6 +73,8 @@ class Honest:
     path: Path
     scores: object = brightness_of_three
     images: int = 8
+    near: bool = False
+    """Whether its images are floats near the grid."""
 
     @property
     def records(self) -> bool:
@@ -85,6 +90,7 @@ RUNS: dict[str, Callable[[Path], object]] = {
     "shared": lambda path: issue(path, small_run([1, 3, 7], "shared", "hoeffding", n=200)),
     "batchwise": lambda path: issue(path, small_run([6, 2], "batchwise", "runner-up", n=200)),
     "sums": lambda path: issue(path, small_run([0, 2], n=200), votes=False),
+    "near": lambda path: issue(path, small_run([0, 2, 7], n=200, near=True)),
     "motley": motley,
     "measured": lambda path: issue(path, measured_run([0, 3, 7])),
     "measured shared": lambda path: issue(path, measured_run([7, 0], again=40, noise="shared")),
@@ -97,7 +103,8 @@ def honest_files(folder: Path, names: Collection[str] = RUNS.keys()) -> list[Hon
     for name in names:
         path = folder / f"{name}.db"
         RUNS[name](path)
-        run = Honest(name, packed(path), classifiers.brightness if "measured" in name else brightness_of_three)
+        scores = classifiers.brightness if "measured" in name else brightness_of_three
+        run = Honest(name, packed(path), scores, near=name == "near")
         found += [run] if name == "sums" else [run, _records(run, folder)]
     return found
 
@@ -251,7 +258,7 @@ class Judge:
         return audited(path, brought if level == ALONE else dataclasses.replace(brought, **self.notes))
 
     def _all(self) -> AuditInputs:
-        return given("all", self.honest.scores, self.honest.images)
+        return given("all", self.honest.scores, self.honest.images, self.honest.near)
 
     def found_without_notes(self) -> bool:
         """Whether model, data and replay find the last forgery too. (The key follows from the promise.)"""

@@ -22,7 +22,7 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Grid
-from soundsmooth.runs.data import read_npz
+from soundsmooth.data.load import load
 from soundsmooth.runs.pipeline import certify_into, terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -141,7 +141,7 @@ def test_an_unusable_promise_is_not_refuted_but_could_not_be_checked(tmp_path: P
     """Exit code 2, and one line."""
     model, images = embedded.MODELS[Fraction(1, 4)], embedded.IMAGES
     smoothing = ss.Smoother(model, "0.25", threads=1).smoothing
-    made = plan_run(LocalPool(smoothing), read_npz(images, Grid(), limit=1), settings(n=100), secret("issuer 1"))
+    made = plan_run(LocalPool(smoothing), load(images, grid=Grid(), limit=1), settings(n=100), secret("issuer 1"))
     flags = made.promise.values["flags"].replace("threads=1", "threads=100000")
     odd = replace(made, promise=Promise({**made.promise.values, "flags": flags}))
     path = issue(tmp_path / "run.db", odd)

@@ -25,9 +25,9 @@ from soundsmooth.cli.options import read_config
 from soundsmooth.cli.runs import export_run, show_run
 from soundsmooth.cli.verify import read_promise
 from soundsmooth.core.grid import Grid
+from soundsmooth.data.load import load
 from soundsmooth.models.onnx_file import read_model
 from soundsmooth.runs import database, private_copy
-from soundsmooth.runs.data import read_npz
 from soundsmooth.runs.database import Database, StoreError
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.reader import terms_at
@@ -500,7 +500,7 @@ def model_file(path: Path) -> None:
 
 READERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "promise.txt": (promise_file, read_promise),
-    "data.npz": (data_file, lambda path: read_npz(path, Grid())),
+    "data.npz": (data_file, lambda path: load(path, grid=Grid())),
     "one.json": (record_file, audit_file),
     "all.jsonl": (record_file, audit_file),
     "model.onnx": (model_file, read_model),

@@ -72,7 +72,7 @@ class To(Flag):
     SETTINGS = auto()
     """A keyword of `settings`."""
     DATA = auto()
-    """A keyword of `read_npz`."""
+    """A keyword of `load`."""
     POOL = auto()
     """A keyword of `remote_pool`."""
     RAY = auto()
@@ -145,9 +145,10 @@ OPTIONS = (
            "An .onnx file, or package.module:factory (which imports the module and so runs its code). "
            "Without it: the embedded classifier.", positional=True),
     Option("data", FILE, To.COMMAND, SMOOTHING,
-           "An .npz file with x (uint8 images) and y (labels). Without it: the embedded images.", positional=True),
+           "An .npz file with x (images) and y (labels), an .npy, a folder of images, or the files of MNIST or CIFAR. "
+           "Without it: the embedded images.", positional=True),
     Option("model", TEXT, To.COMMAND, ("verify",), "The model: .onnx, or package.module:factory.", panel=MODEL),
-    Option("data", FILE, To.COMMAND, ("verify",), "The data: an .npz file, all of it.", panel=MODEL),
+    Option("data", FILE, To.COMMAND, ("verify",), "The data, all of it: whatever certify takes.", panel=MODEL),
     Option("replay", TEXT, To.COMMAND, ("verify",),
            "Repeat votes: 5%, all, or a number of blocks, drawn after the hash is shown.", panel=VOTES),
     Option("commitment", TEXT, To.COMMAND, ("verify",), "The commitment C that you received.", panel=NOTED),
@@ -200,6 +201,14 @@ OPTIONS = (
     Option("commitment", TEXT, To.COMMAND, ("certify",), "Run only if the promise has this commitment."),
     Option("layout", TEXT, To.DATA, ALL,
            "Reorder the axes of images: as-is, nhwc-to-nchw or nchw-to-nhwc.", "as-is", panel=MODEL),
+    Option("x_key", TEXT, To.DATA, ALL, "The array of an .npz that holds the images.",
+           "x, or the only one with images", panel=MODEL),
+    Option("y_key", TEXT, To.DATA, ALL, "The array of an .npz that holds the labels.",
+           "y, or the one beside the images", panel=MODEL),
+    Option("resize", INTEGER, To.DATA, ALL, "Resize image files: pixels of the short side. Certificates hold after it.",
+           "no", panel=MODEL),
+    Option("crop", INTEGER, To.DATA, ALL, "Take the middle CROP × CROP pixels of image files, after resizing.", "no",
+           panel=MODEL),
     Option("weights", FILE, To.SMOOTHER, ALL, "A .safetensors file for package.module:factory.", panel=MODEL),
     Option("independence", TEXT, To.SMOOTHER, SMOOTHING,
            "How it is established: auto (proved; else graphs and torch modules measured, others checked), "

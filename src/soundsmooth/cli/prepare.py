@@ -9,8 +9,8 @@ from ..certification.promise import Inputs
 from ..certification.settings import Settings, settings
 from ..core.grid import Grid
 from ..core.limits import seconds
+from ..data.load import load
 from ..exact import positive
-from ..runs.data import read_npz
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import RunTerms
@@ -43,9 +43,9 @@ def _keywords(choices: Choices) -> dict[str, Any]:
 def inputs(choices: Choices, grid: Grid) -> Inputs:
     """The images that were named, or some of the embedded ones."""
     if choices.get("model") is not None and choices.get("data") is None:
-        raise ValueError("name the data as well: soundsmooth certify MODEL DATA.npz")
+        raise ValueError("name the data as well: soundsmooth certify MODEL DATA")
     demo = {"limit": DEMO_IMAGES} if is_demo(choices) else {}
-    return read_npz(choices.path("data") or embedded.IMAGES, grid, **{**demo, **choices.going_to(To.DATA)})
+    return load(choices.path("data") or embedded.IMAGES, grid=grid, **{**demo, **choices.going_to(To.DATA)})
 
 
 def chosen_settings(choices: Choices) -> Settings:

@@ -18,11 +18,11 @@ from ..core.decimals import truncated
 from ..core.grid import Grid
 from ..core.plain_files import read_plain
 from ..core.progress import progress_bar
+from ..data.load import load
 from ..exact import positive, probability
 from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..models.registry import digest_binds
-from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
@@ -79,7 +79,7 @@ def _smoothing(choices: Choices, promise: Promise) -> Smoothing:
 
 
 def _inputs(choices: Choices, grid: Grid) -> Inputs:
-    return read_npz(choices.path("data") or embedded.IMAGES, grid, **choices.going_to(To.DATA))
+    return load(choices.path("data") or embedded.IMAGES, grid=grid, **choices.going_to(To.DATA))
 
 
 def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
+from ..core.layouts import channels_last_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
 from ..independence.proof import ProofReport, export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
@@ -282,7 +283,8 @@ class TorchModel(Model):
         except torch.cuda.OutOfMemoryError:
             return False
         except RuntimeError as error:
-            raise ValueError(f"the model failed on a batch of shape {list(shape)}: {first_line(error)}") from error
+            reason = f"{first_line(error)}{channels_last_hint(shape[1:])}"
+            raise ValueError(f"the model failed on a batch of shape {list(shape)}: {reason}") from error
         finally:
             torch.cuda.empty_cache()
 
@@ -304,8 +306,9 @@ class TorchModel(Model):
                 "promise: begin another run with a smaller --batch-size"
             ) from error
         except RuntimeError as error:  # wrong shapes and the like; never tried again with other noise
-            shape, reason = list(batch.shape), first_line(error)
-            raise ValueError(f"the model failed on a batch of shape {shape}: {reason}") from error
+            shape, reason = tuple(batch.shape), first_line(error)
+            hint = channels_last_hint(shape[1:])
+            raise ValueError(f"the model failed on a batch of shape {list(shape)}: {reason}{hint}") from error
 
     def _check_statistics(self) -> None:
         """Batch normalisation without running statistics averages over the batch, in evaluation mode too."""

@@ -11,7 +11,7 @@ from ..independence.measure import RowsToRecheck, measurement, rows_by_block, sa
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
-from ..smoothing.voting import check_classes
+from ..smoothing.voting import check_classes, check_labels
 from .plan import RunPlan
 from .tasks import Outcome, Task
 from .voter import Voter
@@ -28,7 +28,7 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
         start = time.perf_counter()
         counts, hits = _vote(plan, voter)
         measured = _measure(plan, voter, counts[Purpose.SELECTION].top, hits)
-    found = certify(counts.__getitem__, plan.law, plan.settings, measured)
+    found = certify(counts.__getitem__, plan.law, plan.settings, measured, plan.paid(0))
     return plan.certificate(0, found, counts, measured, plan.environment, time.perf_counter() - start)
 
 
@@ -37,6 +37,7 @@ def _vote(plan: RunPlan, voter: Voter) -> tuple[dict[Purpose, Counts], Hits]:
     counts, hits = {purpose: Counts((), 0) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}, Hits()
     for outcome in _outcomes(plan, voter, [Task(0, block) for block in plan.blocks(kept=False)]):
         block, votes = outcome.task.block, outcome.copy_votes
+        check_labels(plan.inputs.labels, votes.classes)
         check_classes(len(counts[Purpose.SELECTION].classes) or votes.classes, votes.classes)
         counts[block.purpose] = added([counts[block.purpose], votes.counts])
         if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:

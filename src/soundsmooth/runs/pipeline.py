@@ -16,7 +16,7 @@ from ..certification.certify import Measurement, certify
 from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
-from ..smoothing.voting import CopyVotes, check_classes, noise_blocks
+from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
 from .leases import LeaseClock, Leases
 from .plan import RunPlan
 from .same_model import SameModel
@@ -215,7 +215,10 @@ class _RunWriter:
 
     def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
         self._anything = True
-        self._classes = self._classes or self.store.classes() or votes.classes
+        self._classes = self._classes or self.store.classes()
+        if self._classes is None:
+            check_labels(self.plan.inputs.labels, votes.classes)
+            self._classes = votes.classes
         check_classes(self._classes, votes.classes)
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
@@ -232,7 +235,7 @@ class _RunWriter:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
         measured = self._measurement(place)
         counts = {purpose: self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
-        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured)
+        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured, self.plan.paid(place))
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, counts, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)

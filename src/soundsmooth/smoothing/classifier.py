@@ -8,6 +8,7 @@ from ..certification.certify import ModelChangedError
 from ..certification.settings import Settings
 from ..core.grid import Levels
 from ..core.integers import integer
+from ..core.layouts import try_layout
 from ..models import Identity, Model
 from ..noise import Law
 from ..noise.gpu import AnySampler, sampler_at
@@ -119,10 +120,10 @@ def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
     if len(given) == 3 and sorted(wanted) == sorted(given):
         few = given.index(min(given))  # the channels: there are fewer of them than rows and columns
         if few == 2 and wanted == (given[2], given[0], given[1]):
-            return "; the data is channels-last: try --layout nhwc-to-nchw"
+            return f"; the data is channels-last: {try_layout('nhwc-to-nchw')}"
         if few == 0 and wanted == (given[1], given[2], given[0]):
-            return "; the data is channels-first: try --layout nchw-to-nhwc"
-        return "; the axes are in another order: is --layout right?"
+            return f"; the data is channels-first: {try_layout('nchw-to-nhwc')}"
+        return "; the axes are in another order: is the layout right (--layout)?"
     if given[1:] == wanted:
         return f"; certify takes one image, and this looks like a batch of {given[0]}"
     return ""

@@ -3,7 +3,7 @@
 The paper's Failure does not exist here, because the noise is exact (docs/noise.md).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -133,6 +133,16 @@ def only_number(classes: set[int]) -> int:
         raise ModelChangedError(f"the model's number of classes changes between batches: {sorted(classes)}")
     (found,) = classes
     return found
+
+
+def check_labels(labels: Iterable[int | None], classes: int) -> None:
+    """A ValueError for a label that is none of the model's classes: it would count as a wrong answer in silence."""
+    outside = [label for label in labels if label is not None and label >= classes]
+    if outside:
+        raise ValueError(
+            f"label {max(outside)} is no class of the model: its classes are 0 to {classes - 1}, and labels must be "
+            "numbered like them"
+        )
 
 
 def check_classes(before: int, now: int) -> None:

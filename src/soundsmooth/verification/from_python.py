@@ -5,13 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ..certification.promise import Inputs, Promise
-from ..core.grid import Grid, unmasked
+from ..core.grid import Grid
+from ..data.load import load
 from ..exact import Rational, probability
-from ..runs.data import inputs_of, read_npz
 from ..smoothing.classifier import Smoothing
 from .audits import audit_file
 from .inputs import AuditInputs
@@ -23,7 +20,7 @@ def verify(
     target: str | Path,
     *,
     model: object = None,
-    data: "str | Path | npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | None" = None,
+    data: Any = None,
     replay: str | None = None,
     commitment: str | None = None,
     nonce: str | None = None,
@@ -37,8 +34,8 @@ def verify(
     """Check somebody else's run (.db) or certificates (.json, .jsonl): arithmetic, commitment and key, and votes.
 
     `commitment`, `nonce`, `promise` and `content` are what you noted. `model` and `data` are your own copies: a model
-    as for `Smoother` (with its `options`), and an .npz file, the images, or images and labels. `replay` votes again on
-    "5%" of the blocks, on "all", or on a number of them. What is not given is as promised.
+    as for `Smoother` (with its `options`), and whatever `soundsmooth.load` takes or returned, or images and labels.
+    `replay` votes again on "5%" of the blocks, on "all", or on a number of them. What is not given is as promised.
 
     Guarantee: `ok` is False if something was refuted, or votes differ. What was and was not shown is in `shown` and
     `not_shown`. A file that cannot be read at all is a ValueError or an OSError.
@@ -54,7 +51,8 @@ def verify(
 
 def _inputs(data: Any, layout: str, grid: Grid) -> Inputs:
     """All of the auditor's data, numbered from 0."""
-    if isinstance(data, str | Path):
-        return read_npz(Path(data), grid, layout)
     images, labels = data if isinstance(data, tuple) else (data, None)
-    return inputs_of(grid, np.atleast_1d(unmasked(images)), labels)
+    found = load(images, labels=labels, grid=grid, layout=layout)
+    if found.indices != tuple(range(len(found))):
+        raise ValueError("the auditor's data is all of it: load it without skip and limit")
+    return found

@@ -13,11 +13,11 @@ from ... import embedded
 from ...certification.promise import Inputs, secret
 from ...certification.settings import settings
 from ...core.grid import IMAGES
+from ...data.load import load
 from ...exact import breakpoint_floors, clopper_pearson_below, radius_below
 from ...models.onnx_file import OnnxModel
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...noise.tables import build_tables
-from ...runs.data import read_npz
 from ...runs.run import certify_inputs
 from ...smoothing.classifier import CPU_BATCH, Smoothing
 from ..unsound import UnsoundStandard
@@ -77,7 +77,7 @@ def sound_against_standard(torch: Any) -> Ratio:
     sigma = Fraction(1, 4)
     model = OnnxModel(embedded.MODELS[sigma])
     smoothing = Smoothing.of(model, Gaussian(sigma))
-    images = read_npz(embedded.IMAGES, IMAGES, limit=1)
+    images = load(embedded.IMAGES, limit=1)
     chosen = settings(n=COPIES)
     image = torch.from_numpy(IMAGES.values(images.levels[0]))
     standard = UnsoundStandard(_scores(torch, model), 10, sigma, backend="torch")

@@ -1,0 +1,36 @@
+"""Layouts: in which order an image has its axes, how they are put into another, and how to tell that they should be."""
+
+import numpy as np
+import numpy.typing as npt
+
+#: What a layout does to the three axes of an image.
+LAYOUTS = {"as-is": None, "nhwc-to-nchw": (2, 0, 1), "nchw-to-nhwc": (1, 2, 0)}
+#: No image has more channels than this, and hardly one has fewer rows.
+MOST_CHANNELS = 4
+
+
+def check_layout(layout: str) -> None:
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+
+
+def laid_out(image: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:
+    """The image with its axes in the other order; a ValueError if it has not three of them."""
+    axes = LAYOUTS[layout]
+    if axes is None:
+        return image
+    if image.ndim != 3:
+        raise ValueError(f"layout {layout} is for images with three axes, not of shape {list(image.shape)}")
+    return image.transpose(axes)
+
+
+def channels_last_hint(shape: tuple[int, ...]) -> str:
+    """What to try if a model fails on images that look channels-last; nothing for others."""
+    if len(shape) == 3 and shape[2] <= MOST_CHANNELS < min(shape[:2]):
+        return f"; images of shape {list(shape)} look channels-last: {try_layout('nhwc-to-nchw')}"
+    return ""
+
+
+def try_layout(layout: str) -> str:
+    """The words to write, in Python and on the command line."""
+    return f"try layout={layout!r} in Python, or --layout {layout}"

@@ -1,0 +1,97 @@
+"""A spool: the images of a run in memory that nobody writes to, or, if they are many, in a file without a name."""
+
+import mmap
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .grid import Levels
+
+#: Up to so many bytes are kept in memory; more go to a file.
+IN_MEMORY = 1 << 28
+
+
+class Spool(Sequence[Levels]):
+    """Images of one shape and type, in order.
+
+    Guarantee: what was put in is what comes out, always. The images were copied. They are in memory that cannot be
+    written to, or in a file that has no name, is mapped for reading only, and is gone with the last reader.
+    """
+
+    def __init__(self, images: Iterable[Levels], most: int = IN_MEMORY) -> None:
+        self._images = _written(images, most)
+        self._places: Sequence[int] = range(len(self._images))
+
+    @classmethod
+    def of(cls, images: Iterable[Levels]) -> "Spool":
+        """The images; nothing is copied if they are in a spool already."""
+        return images if isinstance(images, Spool) else cls(images)
+
+    def pick(self, places: Sequence[int]) -> "Spool":
+        """The images at these places, which stay where they are."""
+        picked = object.__new__(Spool)
+        picked._images = self._images
+        picked._places = tuple(self._places[place] for place in places)
+        return picked
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> Levels: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Spool": ...
+
+    def __getitem__(self, place: int | slice) -> "Levels | Spool":
+        if isinstance(place, slice):
+            return self.pick(range(*place.indices(len(self))))
+        image: Levels = self._images[self._places[place]]
+        return image
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Spool, (list(self),)
+
+
+class _Kind(NamedTuple):
+    """What all images of a spool have in common."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def _written(images: Iterable[Levels], most: int) -> npt.NDArray[Any]:
+    """One pass over the images, which are not held together in memory; the result cannot be written to."""
+    kinds, count = set[_Kind](), 0
+    with tempfile.SpooledTemporaryFile(most) as file:
+        for content in _contents(images, kinds):
+            count += 1
+            try:
+                file.write(content)
+            except OSError as error:
+                text = f"{error.strerror}: large data is kept in {tempfile.gettempdir()}; set TMPDIR to a larger place"
+                raise OSError(error.errno, text) from None
+        kind = kinds.pop() if kinds else _Kind((), np.dtype(np.int16))
+        size = count * prod(kind.shape) * kind.dtype.itemsize
+        return np.ndarray((count, *kind.shape), kind.dtype, _frozen(file, size, most))
+
+
+def _contents(images: Iterable[Levels], kinds: set[_Kind]) -> Iterator[bytes]:
+    for image in images:
+        kinds.add(_Kind(image.shape, image.dtype))
+        if len(kinds) > 1:
+            raise ValueError("all images of a run must have the same shape and type")
+        yield image.tobytes()
+
+
+def _frozen(file: "tempfile.SpooledTemporaryFile[bytes]", size: int, most: int) -> bytes | mmap.mmap:
+    """All that was written, as memory that is only read."""
+    if size > most:  # then it is on the disk
+        file.flush()
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    file.seek(0)
+    return file.read()

@@ -1,0 +1,46 @@
+"""Labels: the numbers of classes, as they come with the images or apart from them."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import as_array
+from ..core.integers import integer
+from .arrays import is_whole_array
+
+ONE_HOT = "labels are numbers of classes, and these look one-hot: give y.argmax(axis=1)"
+
+
+def label_of(label: Any) -> int | None:
+    """The number of a class, or None where there is none; a ValueError for anything else."""
+    if label is None:
+        return None
+    if is_whole_array(label):
+        held = as_array(label)
+        if held.size != 1:
+            raise ValueError(ONE_HOT)
+        label = held.reshape(-1)[0]
+    number = integer(label, "label")
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"label {number} is no class: labels are the numbers of classes, 0, 1, 2, …")
+    return number
+
+
+def labels_of(labels: Any, count: int | None) -> list[Any] | None:
+    """All labels that were given apart, one for each image: [N], or [N, 1]."""
+    if labels is None:
+        return None
+    if is_whole_array(labels):
+        labels = as_array(labels)
+    if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels[0].size != 1:
+        raise ValueError(ONE_HOT)
+    if not hasattr(labels, "__len__") or isinstance(labels, str | bytes):
+        raise ValueError(f"labels must be numbers of classes, one for each image, not {labels!r}")
+    check_count(count, labels)
+    return list(labels)
+
+
+def check_count(count: int | None, labels: Any) -> None:
+    """A ValueError unless there are as many labels as images, if it is known how many images there are."""
+    if count is not None and len(labels) != count:
+        raise ValueError(f"{count} images and {len(labels)} labels do not match: give one label for each image")
