@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -157,8 +158,10 @@ def test_bad_settings(options: dict, text: str) -> None:
 @pytest.mark.parametrize(
     ("image", "text"),
     [
-        (GREY / 255, r"ss\.levels"),
-        (GREY / 255 + 1e-3, r"pixel \(0, 0\).*not on the grid.*ss\.levels"),
+        (GREY / 255 + 1e-3, r"pixel \(0, 0\).*not on the grid.*np\.rint"),
+        (GREY / 255 * 4 - 2, r"probably normalised.*soundsmooth\.torch\.Normalize"),
+        (GREY * 1.0, r"give x / 255"),
+        (np.full((2, 2), -np.inf), r"pixel \(0, 0\) is -inf"),
         (np.full((2, 2), np.nan), r"pixel \(0, 0\) is NaN"),
         (np.array([[3, 256]]), r"pixel \(0, 1\) is 256"),
         (np.array([[3, -1]]), r"pixel \(0, 1\) is -1"),
@@ -171,6 +174,63 @@ def test_bad_settings(options: dict, text: str) -> None:
 def test_bad_images(image: np.ndarray, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         ss.Smoother(brightness, "0.25").certify(image, n=10)
+
+
+FORMS = {
+    "doubles": GREY / 255,
+    "float32": (GREY / 255).astype(np.float32),
+    "float16": (GREY / 255).astype(np.float16),
+    "big-endian": (GREY / 255).astype(">f4"),
+    "lists": (GREY / 255).tolist(),
+    "turned around": np.asfortranarray(GREY / 255),
+    "int64": GREY.astype(np.int64),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_floats_on_the_grid_are_their_levels(form: str) -> None:
+    """In certify, certify_all, commit and predict. The promise has the same bytes, and nothing is paid."""
+    smooth, chosen = ss.Smoother(brightness, "0.25", batch_size=10), {"n": 50, "n0": 10, "seed": "s"}
+    plain, found = smooth.certify(GREY, **chosen), smooth.certify(FORMS[form], **chosen)
+    assert found.promise.text == plain.promise.text
+    assert (found.radius, found.paid) == (plain.radius, None)
+    several = smooth.certify_all([FORMS[form]], **chosen)
+    assert several.promise == plain.promise == smooth.commit([FORMS[form]], **chosen)
+    assert smooth.predict(FORMS[form], n=50).rounded is None
+
+
+def test_floats_near_the_grid_pay() -> None:
+    """In certify, certify_all and commit; predict says how far they were. All images of a run pay if one does."""
+    smooth, chosen = ss.Smoother(brightness, "0.25", batch_size=10), {"n": 50, "n0": 10, "seed": "s"}
+    near = np.full((4, 4), 200, np.float32) * np.float32(1 / 255)
+    assert near[0, 0] != np.float32(200 / 255)
+    apart = 4 * abs(Fraction(float(near[0, 0])) - Fraction(200, 255))
+    found = smooth.certify(near, **chosen)
+    assert found.paid is not None
+    assert Fraction(found.paid) >= apart + 4 * Fraction(1, 1 << 22)
+    assert found.paid < float(apart + 4 * Fraction(1, 1 << 22)) * (1 + 1e-12)
+    whole = found.law.radius(found.p_lower, None)
+    assert Fraction(found.radius) + Fraction(found.paid) <= Fraction(whole)
+    assert whole - found.radius < found.paid * (1 + 1e-6)
+    run = smooth.certify_all(np.stack([near, (GREY / 255).astype(np.float32)]), **chosen)
+    assert [each.paid for each in run] == [found.paid, 4 * 2.0**-22]
+    assert smooth.commit([near], **chosen) == found.promise
+    said = smooth.predict(near, n=50)
+    assert said.rounded is not None
+    assert apart <= Fraction(said.rounded) <= apart * (1 + Fraction(1, 10**12))
+    assert "rounded" in said.to_dict()
+    with pytest.raises(ValueError, match="not on the grid"):
+        smooth.predict(near + np.float32(1e-4), n=50)
+
+
+def test_tensors_that_require_a_gradient_go_in() -> None:
+    torch = pytest.importorskip("torch")
+    smooth = ss.Smoother(brightness, "0.25", batch_size=10)
+    image = (torch.tensor(GREY) / 255).requires_grad_()
+    plain = smooth.certify(GREY, n=50, seed="s")
+    assert smooth.certify(image, n=50, seed="s").promise == plain.promise
+    assert smooth.certify_all([image], n=50, seed="s").promise == plain.promise
+    assert smooth.predict(image, n=50).rounded is None
 
 
 def test_a_masked_image_is_refused_wherever_it_comes_in() -> None:

@@ -120,7 +120,7 @@ class Smoother:
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
-        """Certify one image of integer levels (uint8); `label` is its true class, if you want it promised.
+        """Certify one image, as levels (uint8) or as their floats; `label` is its true class, if you want it promised.
 
         A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
         nothing against an issuer who tries many seeds, and says `key: self-chosen`. One worker votes.
@@ -194,9 +194,11 @@ class Smoother:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
-        abstains. A certificate does not bound how often that happens.
+        abstains. A certificate does not bound how often that happens. Floats within rounding of the grid are answered
+        as their grid point, and `rounded` says how far that is.
         """
-        return predict(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
+        found = self.smoothing.law.grid.snap(image)
+        return predict(self.smoothing, 0, found.levels, n, alpha, found.rounded)
 
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""

@@ -85,6 +85,70 @@ def test_documented_vector() -> None:
     assert promise.values["seed"] == hidden.digest
 
 
+def test_documented_vector_of_given_floats() -> None:
+    """By hashlib alone, and by the code: the digest of floats as given, the prices, and the promise with its line."""
+    (block,) = re.findall(r"```given-vector\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    vector = dict(line.split(": ", 1) for line in block.splitlines())
+    floats, levels = np.array([0, 1, 6, 255], np.float32) * np.float32(1 / 255), np.full(4, 7, np.uint8)
+    first = hashlib.sha256(b"float32 1 2 2\n" + bytes.fromhex(vector["floats"])).digest()
+    second = hashlib.sha256(b"int16 1 2 2\n" + np.full(4, 7, "<i2").tobytes()).digest()
+    assert floats.astype("<f4").tobytes().hex() == vector["floats"]
+    found = [IMAGES.snap(image.reshape(1, 2, 2)) for image in (floats, levels)]
+    images = Inputs((0, 5), [each.levels for each in found], (3, None), [each.rounded for each in found])
+    given = images.given(IMAGES)
+    assert given is not None
+    assert given.text == vector["given"] == f"{hashlib.sha256(first + second).hexdigest()} tolerance=1/4194304"
+    assert images.digest() == vector["inputs"]
+    prices = [images.paid(place, IMAGES) for place in range(2)]
+    assert [price and price.hex() for price in prices] == [vector["paid, first"], vector["paid, second"]]
+    plain = re.findall(r"```promise-text\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)[0]
+    values = {**Promise.of_text(plain).values, "inputs": images.digest(), "given": given.text}
+    text = plain.replace(Promise.of_text(plain).values["inputs"], images.digest()) + f"given: {given.text}\n"
+    assert Promise(values).text == text
+    assert Promise.of_text(text).commitment == vector["commitment"] == hashlib.sha256(text.encode()).hexdigest()
+    assert Promise.of_text(text).given == given
+
+
+def test_lines_that_are_optional_come_last_and_once() -> None:
+    values, line = dict(some_promise().values), {"given": f"{'ab' * 32} tolerance=1/4194304"}
+    assert Promise({**values, **line}).text == some_promise().text + f"given: {line['given']}\n"
+    assert some_promise().given is None
+    for wrong in ({**line, **values}, {**values, **line, "more": "1"}):
+        with pytest.raises(ValueError, match="in this order"):
+            Promise(wrong)
+    with pytest.raises(ValueError, match="cannot be read"):
+        Promise({**values, "given": "nothing"}).given  # noqa: B018
+
+
+def test_given_floats_depend_on_their_type_shape_and_order_but_not_on_how_levels_came() -> None:
+    """Images on the grid count as their levels, whatever type they have. How bytes lie in memory counts nowhere."""
+    near = np.full((2, 2), 6, np.float32) * np.float32(1 / 255)
+    near[0, 0] = 0
+    others = [near, near.astype(np.float64), near.T[::-1], near.reshape(4)]
+    digests = {of(image) for image in others}
+    assert len(digests) == len(others)
+    assert of(near.astype(">f4")) == of(np.asfortranarray(near)) == of(near)
+    grey = np.full((2, 2), 51, np.uint8)
+    assert len({of(near, each) for each in (grey, grey.astype(np.int64), grey / 255, (grey / 255).astype("f4"))}) == 1
+    assert of(near, grey) != of(grey, near)
+    assert of(grey, grey / 255) is None
+
+
+def of(*images: np.ndarray) -> str | None:
+    found = [IMAGES.snap(image) for image in images]
+    labels = [None] * len(found)
+    inputs = Inputs(range(len(found)), [each.levels for each in found], labels, [each.rounded for each in found])
+    given = inputs.given(IMAGES)
+    return None if given is None else given.digest
+
+
+def test_roundings_are_as_many_as_images() -> None:
+    found = IMAGES.snap(np.full((2, 2), 6, np.float32) * np.float32(1 / 255))
+    with pytest.raises(ValueError, match="do not match"):
+        Inputs((0,), (found.levels,), (None,), (found.rounded, None))
+    assert Inputs((0,), (found.levels,), (None,), (None,)).rounded == ()
+
+
 def test_seed_is_hexadecimal_or_hashed_text_or_random() -> None:
     digits = "ab" * 32
     assert secret(digits).seed == bytes.fromhex(digits) == secret(digits.upper()).seed
@@ -150,7 +214,7 @@ def test_inputs_must_fit_together() -> None:
 def test_what_is_promised_cannot_be_changed_afterwards() -> None:
     """Neither by who made the arrays, nor by who reads them: the votes would be on another image."""
     whole, labels = np.full((3, 2, 2), 40, np.int16), [0, 1, 2]
-    inputs = Inputs([0, 1, 2], [whole[0], whole[1].T, IMAGES.fixed(whole[2])], labels)
+    inputs = Inputs([0, 1, 2], [whole[0], whole[1].T, IMAGES.snap(whole[2]).levels], labels)
     promised = inputs.digest()
     whole[...], labels[0] = 220, 5
     assert inputs.digest() == promised

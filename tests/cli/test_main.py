@@ -247,14 +247,13 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_
     ("arrays", "text"),
     [
         ({"images": np.zeros((2, 1, 28, 28), np.uint8)}, """images as "x" (and the labels as "y"), not as 'images'"""),
-        ({"x": np.zeros((2, 1, 28, 28), np.float32)}, "x=ss.levels(x)"),
-        ({"x": np.full((2, 1, 28, 28), 0.3)}, "pixel (0, 0, 0) is 0.3, which is not on the grid"),
-        ({"x": np.full((2, 1, 28, 28), 1.3)}, "put the normalisation into the model"),
+        ({"x": np.full((2, 1, 28, 28), 0.3)}, "bad.npz, image 0: pixel (0, 0, 0) is 0.3, which is not on the grid"),
+        ({"x": np.full((2, 1, 28, 28), 1.3)}, "soundsmooth.torch.Normalize(mean, std), model)"),
         ({"x": np.zeros((2, 28, 28, 1), np.uint8)}, "try --layout nhwc-to-nchw"),
         ({"x": np.full((2, 1, 28, 28), 300)}, "bad.npz, image 0: pixel (0, 0, 0) is 300, outside the levels"),
         ({"x": np.zeros((2, 1, 28, 28), np.uint8), "y": np.zeros(3, int)}, "one integer label"),
         ({"x": np.zeros((2, 28, 28), np.uint8)}, "the channel's axis is missing: x[:, None]"),
-        ({"x": np.full((2, 1, 28, 28), 200.0)}, "the values look like levels, kept as floats: x.astype(np.uint8)"),
+        ({"x": np.full((2, 1, 28, 28), 200.0)}, "look like levels 0 … 255, kept as floats: give x / 255"),
         ({"x": np.zeros(0, np.uint8)}, "must be [images"),
     ],
 )

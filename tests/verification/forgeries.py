@@ -221,7 +221,7 @@ TABLES = (
     "ALTER TABLE findings RENAME TO remarks; CREATE VIEW findings AS SELECT * FROM remarks",
     "ALTER TABLE run RENAME TO ran; CREATE VIEW run AS SELECT * FROM ran",
     "CREATE TABLE copy AS SELECT * FROM images; DROP TABLE images; ALTER TABLE copy RENAME TO images",
-    *(f"PRAGMA user_version = {number}" for number in (0, 1, 3, -1)),
+    *(f"PRAGMA user_version = {number}" for number in (0, 1, 2, 4, -1)),
     *(f"PRAGMA application_id = {number}" for number in (0, 1, -1)),
 )
 

@@ -136,7 +136,8 @@ def test_tables_that_are_not_ours(run: Path, before: Verification, tmp_path: Pat
         "CREATE TABLE more (x)",
         "DROP INDEX open_images",
         "CREATE VIEW v AS SELECT 1",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 4",
     ):
         victim = tmp_path / "run.db"
         victim.write_bytes(run.read_bytes())

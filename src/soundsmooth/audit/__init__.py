@@ -7,6 +7,7 @@ so that a person can read all of it. Proofs: docs/audit.md.
 
 from .check import ClaimReport, check_claim, check_record, verdict
 from .claim import AuditTerms, Claim, VoteCounts, read_claim, read_terms
+from .distance import pays
 from .laws import Gaussian
 from .replay import (
     Confirmed,
@@ -35,6 +36,7 @@ __all__ = [
     "escaped_and_excess",
     "escaping",
     "from_replayed",
+    "pays",
     "read_claim",
     "read_terms",
     "struck_out_together",

@@ -12,6 +12,7 @@ from typing import Any
 
 from .bounds import BOUNDS, Look, kept_alone
 from .claim import AuditTerms, Claim, VoteCounts, read_claim, read_terms
+from .distance import after_paying, before_paying, possible
 
 #: A claim is tight if a claim that is larger by this factor would be refused.
 MORE = 1 + 2.0**-40
@@ -48,22 +49,29 @@ def check_claim(claimed: Claim, promised: AuditTerms) -> ClaimReport:
 
     Guarantee: without findings the counts add up to the promised n₀ and n; the label is the one that selection chose,
     or an abstention with radius 0; p_lower and p_upper are proved to be on the safe side of the promised bound; and
-    the radius is proved to be at most the one that they allow. So the certificate's claim holds at α if the counts are
-    true.
+    the radius, with what was paid for rounding, is proved to be at most the one that they allow. So the certificate's
+    claim holds at α if the counts are true, and what was paid is what was due (`distance.pays`).
     """
     malformed = (*_impossible_counts(claimed, promised), *_impossible_numbers(claimed, promised))
     findings = malformed or tuple(_unproved(claimed, promised))
     return ClaimReport(findings, not findings and tight(claimed, promised))
 
 
-def verdict(selection: VoteCounts, estimation: VoteCounts, promised: AuditTerms, lost: int | None = None) -> Claim:
+def verdict(
+    selection: VoteCounts,
+    estimation: VoteCounts,
+    promised: AuditTerms,
+    lost: int | None = None,
+    paid: float | None = None,
+) -> Claim:
     """The certificate that the auditor would give for these counts.
 
     Guarantee: `check_claim` accepts it, if the counts add up, and it is tight.
     """
     p_lower, p_upper, radius = prove(selection.top, estimation, promised, lost)
-    label = selection.top if wins(p_lower, p_upper) else None
-    return Claim(label, radius, p_lower, p_upper, selection, estimation, lost)
+    left = after_paying(radius, paid)
+    label = selection.top if wins(p_lower, p_upper) and (paid is None or left > 0) else None
+    return Claim(label, left, p_lower, p_upper, selection, estimation, lost, paid)
 
 
 def prove(
@@ -124,6 +132,10 @@ def _impossible_numbers(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
         yield f"the bounds are no probabilities: {', '.join(map(repr, bounds))}"
     if not isinstance(claimed.radius, float) or not 0 <= claimed.radius < math.inf:
         yield f"the radius is not a number from 0 on: {claimed.radius!r}"
+    if (claimed.paid is None) != (promised.rounding is None):
+        yield "the radius pays for rounding without a promise, or it was promised and does not pay"
+    elif claimed.paid is not None and promised.rounding is not None and not possible(claimed.paid, promised.rounding):
+        yield f"so much cannot be due for rounding to the grid: {claimed.paid!r}"
 
 
 def _unproved(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
@@ -146,7 +158,8 @@ def _unproved(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
     if not wins(claimed.p_lower, claimed.p_upper):
         yield f"there is a label although class {selected} is not proved to win"
     elif not radius_follows(claimed, promised):
-        yield f"the radius {claimed.radius!r} exceeds what the bounds allow at {promised.law}"
+        less = "" if claimed.paid is None else f", after {claimed.paid!r} was paid for rounding,"
+        yield f"the radius {claimed.radius!r}{less} exceeds what the bounds allow at {promised.law}"
 
 
 def bounds_hold(claimed: Claim, promised: AuditTerms) -> bool:
@@ -161,10 +174,15 @@ def wins(p_lower: float, p_upper: float | None) -> bool:
 
 
 def radius_follows(claimed: Claim, promised: AuditTerms) -> bool:
-    """Guarantee: True only if the radius is at most the one that p_lower and p_upper allow."""
+    """Guarantee: True only if the radius, with what was paid, is at most the one that p_lower and p_upper allow."""
+    return ball_holds(before_paying(claimed.radius, claimed.paid), claimed, promised)
+
+
+def ball_holds(radius: float, claimed: Claim, promised: AuditTerms) -> bool:
+    """Guarantee: True only if the ball around the grid point is at most as large as p_lower and p_upper allow."""
     if not 0 < claimed.p_lower < 1 or claimed.p_upper == 0:
         return False
-    return promised.law.radius_holds(claimed.radius, claimed.p_lower, claimed.p_upper)
+    return promised.law.radius_holds(radius, claimed.p_lower, claimed.p_upper)
 
 
 def tight(claimed: Claim, promised: AuditTerms) -> bool:
@@ -179,7 +197,9 @@ def tight(claimed: Claim, promised: AuditTerms) -> bool:
         return False
     if not wins(claimed.p_lower, claimed.p_upper):
         return claimed.label is None
-    return claimed.label is not None and not radius_follows(replace(claimed, radius=_more(claimed.radius)), promised)
+    if claimed.label is None and claimed.paid is None:
+        return False
+    return not ball_holds(_more(before_paying(claimed.radius, claimed.paid)), claimed, promised)
 
 
 def _more(x: float) -> float:

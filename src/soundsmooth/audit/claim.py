@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from .bounds import BOUNDS, Look
+from .distance import TOLERANCE
 from .laws import LAWS, Law
 
 MOST_COPIES = 10**9
@@ -21,6 +23,12 @@ MEASURED = re.compile("measured m=([1-9][0-9]{0,6})")
 WORDS = ("proved", "checked", "assumed")
 MOST_AGAIN = 10**6
 DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
+#: What a promise says of floats that were rounded to the grid, of the grid, and of the shape of an input.
+GIVEN = re.compile("[0-9a-f]{64} tolerance=([0-9/]{1,100})")
+GRID = re.compile("levels=([1-9][0-9]{0,4}) q=([1-9][0-9]{0,7}) offset=[-0-9/]{1,4000}")
+SHAPE = re.compile("([1-9][0-9]{0,15}( [1-9][0-9]{0,15}){0,63})?")
+#: No stream of noise has room for larger inputs.
+MOST_SIZE = 1 << 51
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,9 @@ class AuditTerms:
     bound: str
     again: int | None = None
     """How many rows are voted again, alone, if independence is measured."""
+    rounding: Fraction | None = None
+    """The square of the most that rounding to the grid costs an input of a prediction, tolerance²·d; None if all images
+    are on the grid, and nothing was to be paid."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,8 @@ class Claim:
     estimation: VoteCounts
     lost: int | None = None
     """How many of the rows that were voted again were hits only in their batch, if independence was measured."""
+    paid: float | None = None
+    """What the radius is less by, if floats were rounded to the grid."""
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:
@@ -85,7 +98,7 @@ def read_terms(promise: Mapping[str, str]) -> AuditTerms:
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
     if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
-    return AuditTerms(n0, n, alpha, _law(promise), bound, again)
+    return AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
 
 
 def read_claim(record: Mapping[str, Any]) -> Claim:
@@ -98,6 +111,7 @@ def read_claim(record: Mapping[str, Any]) -> Claim:
         selection=_votes(record, "selection"),
         estimation=_votes(record, "estimation"),
         lost=_lost(record),
+        paid=_paid(record),
     )
 
 
@@ -124,6 +138,28 @@ def _lost(record: Mapping[str, Any]) -> int | None:
     if set(record["measured"]) != {"rows", "lost"} or rows != again or lost > rows:
         raise ValueError(f"{again} rows were promised to be voted again, and {lost} of {rows} are said to be lost")
     return lost
+
+
+def _rounding(promise: Mapping[str, str]) -> Fraction | None:
+    """The square of what predictions may be away from the grid, if floats were rounded to it; a ValueError for a
+    tolerance that is not the one there is.
+    """
+    if "given" not in promise:
+        return None
+    given, grid = GIVEN.fullmatch(promise["given"]), GRID.fullmatch(promise["grid"])
+    if given is None or grid is None or not SHAPE.fullmatch(promise["input shape"]):
+        raise ValueError(f"what is promised of given floats, grid or shape cannot be read: {promise['given']!r:.120}")
+    size, tolerance = prod(map(int, promise["input shape"].split())), TOLERANCE * (int(grid[1]) - 1) / int(grid[2])
+    if given[1] != str(tolerance) or size > MOST_SIZE:
+        raise ValueError(f"the promised tolerance of {given[1]} is not that of {promise['grid']:.80}, {tolerance}")
+    return tolerance**2 * size
+
+
+def _paid(record: Mapping[str, Any]) -> float | None:
+    """What was paid for rounding, in a record that promised it; nothing in any other."""
+    if ("given" in record["promise"]) != ("paid" in record):
+        raise ValueError("the radius pays for rounding without a promise, or it was promised and does not pay")
+    return _number(record, "paid", below=False) if "paid" in record else None
 
 
 def _law(promise: Mapping[str, str]) -> Law:

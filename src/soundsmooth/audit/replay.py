@@ -29,6 +29,7 @@ from math import ceil, floor, prod
 from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
 from .check import prove
 from .claim import AuditTerms, VoteCounts
+from .distance import after_paying
 from .doubles import float_below
 
 
@@ -42,6 +43,13 @@ class Confirmed:
     p_lower: float
     radius: float
     error: Fraction
+
+    def after_paying(self, paid: float | None) -> "Confirmed":
+        """The same for floats that were rounded to the grid: the radius is less by what was paid.
+
+        Guarantee: that of the whole, for floats as given and predictions that snap, if what was paid is what was due.
+        """
+        return replace(self, radius=after_paying(self.radius, paid))
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
 from typing import Any
 
-from ..core.decimals import truncated
+from ..core.decimals import raised, truncated
 from ..core.grid import IMAGES
-from ..exact import BOUNDS, rational
+from ..exact import BOUNDS, price_above, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
@@ -17,6 +19,7 @@ from .fields import (
     COUNT,
     COUNTS,
     DIGEST,
+    DIGITS,
     INDEX,
     LOWER,
     MEASUREMENT,
@@ -69,6 +72,9 @@ class Certificate:
     seconds: float
     measured: Measurement | None = None
     """Which rows of its batches were voted again, alone, if independence was measured."""
+    paid: float | None = None
+    """What the radius is less by, because floats are rounded to the grid here and in predictions (docs/soundness.md,
+    row 12). None if all images of the run are on the grid."""
 
     @property
     def abstained(self) -> bool:
@@ -132,7 +138,8 @@ class Certificate:
     def __str__(self) -> str:
         alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]
         unit = "" if grid == IMAGES.text else f" on the grid {grid}"  # radii are in its unit, not that of [0, 1]
-        origin = f"key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
+        price = "" if self.paid is None else f"{raised(self.paid, DIGITS)} paid for rounding to the grid, "
+        origin = f"{price}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
@@ -176,7 +183,8 @@ class Certificate:
         if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
             raise ValueError("the certificate's counts do not add up to the promised n0 and n")
         self._check_measured()
-        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured)
+        self._check_paid()
+        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured, self.paid)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
@@ -193,6 +201,23 @@ class Certificate:
             raise ValueError("the certificate's rows that were voted again are not as many as it promised")
         if not 0 <= measured.lost <= measured.rows or not BOUNDS[self.promise.values["bound"]].measurable:
             raise ValueError("the certificate's measurement of independence is not a possible one")
+
+    def _check_paid(self) -> None:
+        """The radius is less by a price exactly if the promise says so, and by one that floats near the grid can have.
+
+        What the floats are is not known here: `verify` computes the price again from the data.
+        """
+        promised = self.promise.given
+        if promised is None or self.paid is None:
+            if promised is not None or self.paid is not None:
+                raise ValueError("the certificate pays for rounding without a promise, or promises and does not pay")
+            return
+        tolerance, size = self.law.grid.tolerance, prod(map(int, self.promise.values["input shape"].split()))
+        if promised.tolerance != str(tolerance):
+            raise ValueError(f"the certificate's tolerance is not that of its grid, {tolerance}")
+        least, most = (price_above(far, tolerance, size) for far in (Fraction(0), tolerance**2 * size))
+        if not least <= self.paid <= most:
+            raise ValueError(f"the certificate pays {self.paid!r} for rounding, which lies between {least} and {most}")
 
     def _check_types(self) -> None:
         """Every field holds a value of its kind, and the promise is one that this version makes."""
@@ -238,6 +263,13 @@ FIELDS = (
         null=True,
         omitted=True,
     ),
+    Field(
+        "paid",
+        UPPER,
+        Column("paid", "REAL", "what the radius is less by (NULL: all images are on the grid)", since=3),
+        null=True,
+        omitted=True,
+    ),
     Field("promise", PROMISE),
     Field("commitment", DIGEST, derived="commitment"),
     Field("seed", DIGEST),
@@ -265,6 +297,8 @@ class Prediction:
     """SHA-256 of the model's bytes."""
     key: str
     seconds: float
+    rounded: float | None = None
+    """At most so far were the floats from the grid point whose answer this is; None if they were on the grid."""
 
     @property
     def abstained(self) -> bool:
@@ -283,4 +317,5 @@ class Prediction:
             "model": self.model,
             "key": self.key,
             "seconds": self.seconds,
+            **({} if self.rounded is None else {"rounded": UPPER.write(self.rounded)}),
         }

@@ -6,7 +6,7 @@ The procedures that sample and predict are `smoothing.voting.sample_under_noise`
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..exact import BOUNDS, Look
+from ..exact import BOUNDS, Look, radius_after
 from ..noise import Law, Purpose
 from .settings import Settings
 
@@ -62,15 +62,21 @@ class Measurement:
 
 
 def certify(
-    sample: Callable[[Purpose], Counts], law: Law, settings: Settings, measured: Measurement | None = None
+    sample: Callable[[Purpose], Counts],
+    law: Law,
+    settings: Settings,
+    measured: Measurement | None = None,
+    paid: float | None = None,
 ) -> Verdict:
     """The paper's Certify: n₀ noisy copies select a class, n others estimate its probability.
 
-    If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`).
+    If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`). Where
+    floats were rounded to the grid, the radius is less by what was `paid`, and it abstains if nothing is left.
 
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
     classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ where the norm of δ that the law names
-    is below `radius`. p_lower and p_upper err outwards and the radius downwards (`exact`).
+    is below `radius`, and with a norm below `radius` + `paid` if something was. p_lower and p_upper err outwards and
+    the radius downwards (`exact`).
     """
     selection, estimation = sample(Purpose.SELECTION), sample(Purpose.ESTIMATION)
     if len(selection.classes) != len(estimation.classes):
@@ -83,16 +89,26 @@ def certify(
         p_lower, p_upper = bound.prove(looks, settings.alpha)
     else:
         p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, settings.alpha)
-    if p_lower > (0.5 if p_upper is None else p_upper):
-        return Verdict(label, law.radius(p_lower, p_upper), p_lower, p_upper)
-    return Verdict(None, 0.0, p_lower, p_upper)
+    if not p_lower > (0.5 if p_upper is None else p_upper):
+        return Verdict(None, 0.0, p_lower, p_upper)
+    radius = law.radius(p_lower, p_upper)
+    if paid is None:
+        return Verdict(label, radius, p_lower, p_upper)
+    left = radius_after(radius, paid)
+    return Verdict(label, left, p_lower, p_upper) if left > 0 else Verdict(None, 0.0, p_lower, p_upper)
 
 
 def verdict(
-    selection: Counts, estimation: Counts, law: Law, settings: Settings, measured: Measurement | None = None
+    selection: Counts,
+    estimation: Counts,
+    law: Law,
+    settings: Settings,
+    measured: Measurement | None = None,
+    paid: float | None = None,
 ) -> Verdict:
     """What these counts prove.
 
     Guarantee: that of `certify`, if they are what was sampled.
     """
-    return certify({Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}.__getitem__, law, settings, measured)
+    counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}
+    return certify(counts.__getitem__, law, settings, measured, paid)

@@ -1,6 +1,6 @@
 """The promise: everything that is fixed before the first coin is tossed, and the key that follows from it.
 
-A promise is a short text, one `name: value` per line, in the order of `FIELDS`. Its SHA-256 is the
+A promise is a short text, one `name: value` per line, in the order of `FIELDS` and `OPTIONAL`. Its SHA-256 is the
 commitment C. The text can be read by a person, and C can be checked with `sha256sum`. The format is
 defined byte for byte in docs/noise.md, with a test vector.
 """
@@ -10,13 +10,16 @@ import hmac
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from ..core.grid import Levels
+from ..core.grid import Grid, Levels, Rounding, digest_of_floats
 from ..core.independence import Independence
+from ..exact import price_above
 from ..noise import SHARED_STREAM
 
 TITLE = "soundsmooth promise v1"
@@ -43,20 +46,36 @@ FIELDS = (
     "independence",
     "seed",  # SHA-256 of the seed
 )
+#: Lines that follow, in this order, each only where there is something to say: a plain run has none.
+OPTIONAL = (
+    "given",  # SHA-256 of the floats as given, and how far floats may be from their grid points
+)
 INFO = b"soundsmooth noise v1"
 ROWS_INFO = b"soundsmooth rows v1"
 NO_LABEL = -1
 
 
+class GivenFloats(NamedTuple):
+    """What a promise says of floats that were rounded to the grid."""
+
+    digest: str
+    tolerance: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.digest} tolerance={self.tolerance}"
+
+
 @dataclass(frozen=True)
 class Promise:
-    """What is promised, as text values in the order of `FIELDS`."""
+    """What is promised, as text values in the order of `FIELDS` and `OPTIONAL`."""
 
     values: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if tuple(self.values) != FIELDS:
-            raise ValueError(f"a promise has the fields {', '.join(FIELDS)}, in this order")
+        if tuple(self.values) != (*FIELDS, *(name for name in OPTIONAL if name in self.values)):
+            more = f"and perhaps {', '.join(OPTIONAL)}"
+            raise ValueError(f"a promise has the fields {', '.join(FIELDS)}, {more}, in this order")
         for name, value in self.values.items():
             if not value.isascii() or not value.isprintable() or value != value.strip():
                 raise ValueError(f"the promise's {name} is not plain text on one line: {value!r}")
@@ -76,6 +95,17 @@ class Promise:
     def independence(self) -> Independence:
         """How it is promised to be known that rows are independent; a ValueError if it is none of the ways."""
         return Independence.of_text(self.values["independence"])
+
+    @property
+    def given(self) -> "GivenFloats | None":
+        """What is promised of floats as they were given; None if it is nothing, a ValueError if it cannot be read."""
+        text = self.values.get("given")
+        if text is None:
+            return None
+        digest, _, tolerance = text.partition(" tolerance=")
+        if not is_digest(digest) or not tolerance:
+            raise ValueError(f"the promise's line on given floats cannot be read: {text!r:.120}")
+        return GivenFloats(digest, tolerance)
 
     @classmethod
     def of_text(cls, text: str) -> "Promise":
@@ -187,8 +217,13 @@ class Inputs:
     indices: Sequence[int]
     levels: Sequence[Levels]
     labels: Sequence[int | None]
+    rounded: Sequence[Rounding | None] = ()
+    """What was rounded off each image; nothing at all if every image is on the grid."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rounded", tuple(self.rounded) if any(self.rounded) else ())
+        if self.rounded and len(self.rounded) != len(self.levels):
+            raise ValueError(f"{len(self.levels)} images and {len(self.rounded)} roundings do not match")
         if not len(self.indices) == len(self.levels) == len(self.labels):
             raise ValueError(
                 f"{len(self.levels)} images, {len(self.labels)} labels and {len(self.indices)} indices do not match"
@@ -220,6 +255,29 @@ class Inputs:
             digest.update((NO_LABEL if label is None else label).to_bytes(8, "little", signed=True))
             digest.update(np.ascontiguousarray(image, "<i2").tobytes())
         return digest.hexdigest()
+
+    def given(self, grid: Grid) -> GivenFloats | None:
+        """What is promised of the floats as they were given (docs/noise.md, 2.3); None if every image is on the grid.
+
+        An image that is on the grid counts as its levels, in whatever type it was given.
+        """
+        if not self.rounded:
+            return None
+        digest = hashlib.sha256()
+        for image, rounded in zip(self.levels, self.rounded, strict=True):
+            digest.update(bytes.fromhex(digest_of_floats(image) if rounded is None else rounded.given))
+        return GivenFloats(digest.hexdigest(), str(grid.tolerance))
+
+    def paid(self, place: int, grid: Grid) -> float | None:
+        """What the radius at a place pays for rounding; None if every image is on the grid.
+
+        Guarantee: at least ‖x − x′‖ + tolerance·√d.
+        """
+        if not self.rounded:
+            return None
+        rounded = self.rounded[place]
+        squared = Fraction(0) if rounded is None else rounded.squared
+        return price_above(squared, grid.tolerance, self.levels[place].size)
 
 
 def _kept(image: Levels) -> Levels:

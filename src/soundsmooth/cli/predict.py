@@ -27,8 +27,9 @@ def run_predict(choices: Choices) -> None:
             task = bar.add_task("predicting", total=len(images.levels))
             correct = 0
             bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
-            for index, x, truth in zip(images.indices, images.levels, images.labels, strict=True):
-                record = predict(smooth.smoothing, index, x, n, alpha)
+            for place, (index, x, truth) in enumerate(zip(images.indices, images.levels, images.labels, strict=True)):
+                rounded = images.rounded[place] if images.rounded else None
+                record = predict(smooth.smoothing, index, x, n, alpha, rounded)
                 output.prediction(record, truth)
                 correct += record.label is not None and record.label == truth
                 _show_row(bar.console, record, truth)

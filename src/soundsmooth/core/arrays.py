@@ -1,4 +1,4 @@
-"""The few operations that counting votes needs, for NumPy arrays and for tensors on a GPU alike."""
+"""The few operations that reading images and counting votes need, for NumPy arrays and for tensors on a GPU alike."""
 
 from typing import Any
 
@@ -42,3 +42,27 @@ def concatenate(parts: list[Any]) -> Any:
     import torch
 
     return torch.cat(parts)
+
+
+def as_array(values: Any) -> npt.NDArray[Any]:
+    """What a user gives, as an array: tensors too, wherever they are and whether they require a gradient or not; and
+    lists of such. A ValueError for what no array can hold, and for bfloat16.
+    """
+    if isinstance(values, list | tuple) and any(map(_is_tensor, values)):
+        return np.stack([as_array(each) for each in values])
+    name = str(getattr(values, "dtype", "")).removeprefix("torch.")
+    if name == "bfloat16":
+        raise ValueError(
+            "bfloat16 is too coarse for levels: rounding may have made one level of another. Give the image as "
+            "integers, or as float32, before it is cast"
+        )
+    if not _is_tensor(values):
+        return np.asarray(values)
+    try:
+        return np.asarray(values.detach().cpu().resolve_conj().resolve_neg())
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(f"the tensor ({name}) cannot be read as an array: {str(error).splitlines()[0]}") from None
+
+
+def _is_tensor(values: object) -> bool:
+    return all(hasattr(values, name) for name in ("detach", "cpu", "resolve_conj", "resolve_neg"))

@@ -14,6 +14,7 @@ from ..core.grid import IMAGES, Grid
 from ..exact import Rational, breakpoint_floor, breakpoint_floors, positive, radius_below, radius_two_below, rational
 
 MOST_SIGMA = 10**6
+EUCLIDEAN = "‖δ‖₂"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Gaussian(Law):
     """
 
     word = ""
-    norm = "‖δ‖₂"
+    norm = EUCLIDEAN
 
     sigma: Fraction
 

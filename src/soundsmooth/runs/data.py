@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certification.promise import Inputs
-from ..core.grid import Grid, Levels
+from ..core.grid import Grid, Snapped
 from ..core.integers import integer
 from ..core.plain_files import plain_file
 
@@ -17,7 +17,7 @@ LAYOUTS = {"as-is": None, "nhwc-to-nchw": (0, 3, 1, 2), "nchw-to-nhwc": (0, 2, 3
 
 
 def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit: int | None = None) -> Inputs:
-    """Every skip-th image of an .npz with `x` (integer levels, images first) and, optionally, `y` (labels).
+    """Every skip-th image of an .npz with `x` (levels or their floats, images first) and, optionally, `y` (labels).
 
     At most `limit` images are taken. Each keeps the number it has in the whole file.
     """
@@ -27,26 +27,22 @@ def read_npz(path: Path, grid: Grid, layout: str = "as-is", skip: int = 1, limit
         raise ValueError(f"limit must be at least 1, not {limit}")
     images, labels = _arrays(path)
     images = _laid_out(images, layout)
-    if images.dtype.kind == "f":
-        grid.levels_of_floats(images[0])  # names the pixel if one is off the grid
-        raise ValueError(
-            f'"x" in {path.name} is {images.dtype}; store levels instead: np.savez("new.npz", x=ss.levels(x), y=y)'
-        )
     chosen = range(0, len(images), skip)[:limit]
-    levels = tuple(_levels(path, grid, images, i) for i in chosen)
-    return Inputs(tuple(chosen), levels, tuple(None if labels is None else int(labels[i]) for i in chosen))
+    found = [_snapped(path, grid, images, i) for i in chosen]
+    truths = tuple(None if labels is None else int(labels[i]) for i in chosen)
+    return Inputs(tuple(chosen), [each.levels for each in found], truths, [each.rounded for each in found])
 
 
 def inputs_of(grid: Grid, images: Iterable[npt.NDArray[np.generic]], labels: Iterable[SupportsIndex] | None) -> Inputs:
     """Images of a user, numbered from 0, as levels of the grid; a ValueError for what is not on it, or no label."""
-    levels = tuple(grid.fixed(image) for image in images)
-    truths = [None] * len(levels) if labels is None else [integer(label, "label") for label in labels]
-    return Inputs(tuple(range(len(levels))), levels, truths)
+    found = [grid.snap(image) for image in images]
+    truths = [None] * len(found) if labels is None else [integer(label, "label") for label in labels]
+    return Inputs(range(len(found)), [each.levels for each in found], truths, [each.rounded for each in found])
 
 
-def _levels(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Levels:
+def _snapped(path: Path, grid: Grid, images: npt.NDArray[np.generic], i: int) -> Snapped:
     try:
-        return grid.fixed(images[i])
+        return grid.snap(images[i])
     except ValueError as error:
         raise ValueError(f"{path.name}, image {i}: {error}") from None
 

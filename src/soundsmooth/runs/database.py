@@ -157,7 +157,8 @@ class Database:
             raise ValueError(f"{str(self.path)!r} is an SQLite database, but not a run of soundsmooth")
         if not FIRST_FORMAT <= version <= VERSION:
             raise ValueError(
-                f"{str(self.path)!r} is a run of format {version}; this version of soundsmooth reads format {VERSION}"
+                f"{str(self.path)!r} is a run of format {version}; this version of soundsmooth reads formats "
+                f"{FIRST_FORMAT} to {VERSION}"
             )
         self.version = version
         return False

@@ -28,7 +28,7 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
         start = time.perf_counter()
         counts, hits = _vote(plan, voter)
         measured = _measure(plan, voter, counts[Purpose.SELECTION].top, hits)
-    found = certify(counts.__getitem__, plan.law, plan.settings, measured)
+    found = certify(counts.__getitem__, plan.law, plan.settings, measured, plan.paid(0))
     return plan.certificate(0, found, counts, measured, plan.environment, time.perf_counter() - start)
 
 

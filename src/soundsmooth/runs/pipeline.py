@@ -232,7 +232,7 @@ class _RunWriter:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
         measured = self._measurement(place)
         counts = {purpose: self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
-        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured)
+        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured, self.plan.paid(place))
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, counts, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)

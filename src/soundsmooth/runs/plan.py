@@ -11,6 +11,7 @@ from ..certification.settings import Settings
 from ..independence.check import some
 from ..models import Identity
 from ..noise import Law, Purpose
+from ..noise.law import EUCLIDEAN
 from ..smoothing.blocks import VoteBlock, block_size, vote_blocks
 from ..smoothing.job import VotingJob
 from .pools import WorkerPool
@@ -45,7 +46,9 @@ def plan_run(
 
 def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
     """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
-    law = found.law
+    law, given = found.law, inputs.given(found.law.grid)
+    if given is not None and law.norm != EUCLIDEAN:
+        raise ValueError(f"the image is not on the grid, and radii in {law.norm} do not pay for that: give levels")
     for image in inputs.levels:
         law.grid.check_levels(image)
     return Promise(
@@ -68,6 +71,7 @@ def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings:
             "flags": identity.flags_text,
             "independence": identity.independence.text,
             "seed": secret.digest,
+            **({} if given is None else {"given": given.text}),
         }
     )
 
@@ -97,6 +101,10 @@ class RunPlan:
     def image(self, place: int) -> Image:
         """What a worker sees of the image at a place."""
         return Image(self.inputs.indices[place], self.inputs.levels[place])
+
+    def paid(self, place: int) -> float | None:
+        """What the radius at a place is less by, because floats were rounded to the grid; None if none were."""
+        return self.inputs.paid(place, self.law.grid)
 
     def block_size(self, kept: bool) -> int:
         """How many copies vote together in a run that is `kept` in a file, or in memory."""
@@ -131,4 +139,5 @@ class RunPlan:
             environment=environment,
             seconds=seconds,
             measured=measured,
+            paid=self.paid(place),
         )

@@ -202,7 +202,8 @@ class Store(RunReader):
 
 def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
     """Where two runs' terms differ, field by field."""
-    pairs = [(name, old, asked.promise.values[name]) for name, old in begun.promise.values.items()]
+    before, after = begun.promise.values, asked.promise.values
+    pairs = [(name, before.get(name, "none"), after.get(name, "none")) for name in {**before, **after}]
     pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]
     if begun.promise == asked.promise:  # otherwise it follows from what differs there
         pairs += [("block", str(begun.block), str(asked.block))]
@@ -214,6 +215,7 @@ _MEANING = {
     "model": "the model changed, its SHA-256",
     "inputs": "the data changed (images, labels or their order), their SHA-256",
     "seed": "the seed's SHA-256",
+    "given": "the floats as given, their SHA-256",
 }
 
 

@@ -5,20 +5,23 @@ import time
 
 from ..certification.certificate import Prediction
 from ..certification.settings import copies
-from ..core.grid import Levels
-from ..exact import Rational, fair_coin_rejected, probability
+from ..core.grid import Levels, Rounding
+from ..exact import Rational, distance_above, fair_coin_rejected, probability
 from ..noise import Purpose
 from ..noise.sources import FreshNoise
 from .classifier import Smoothing, check_unchanged
 from .voting import Voting, sample_under_noise
 
 
-def predict(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
+def predict(
+    smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational, rounded: Rounding | None = None
+) -> Prediction:
     """One prediction under a key of its own, which the operating system draws and the answer discloses.
 
     Guarantee: a label other than the smoothed classifier's own is returned with probability at most α, for a model
     that is seen to be the same after it as before. (The two-sided exact binomial test between the two most frequent;
-    "nobody" is ranked as a class and never wins.)
+    "nobody" is ranked as a class and never wins.) It is the answer at the grid point x. Where floats were
+    `rounded` to it, the prediction says how far they were.
     """
     n, level = copies(n, "n"), probability(alpha, "alpha")
     smoothing.law.grid.check_levels(x)
@@ -42,4 +45,5 @@ def predict(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational
         model=identity.digest,
         key=key.hex(),
         seconds=time.perf_counter() - start,
+        rounded=None if rounded is None else distance_above(rounded.squared),
     )

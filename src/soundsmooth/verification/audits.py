@@ -18,6 +18,7 @@ from .key import key_checks
 from .promised import (
     data_check,
     describe_missing,
+    distance_check,
     grid_of,
     machine_differences,
     model_checks,
@@ -64,6 +65,8 @@ def _verify_records(path: Path, given: AuditInputs) -> Verification:
     _add_arithmetic(result)
     result.check(*shared)
     result.check(Check("data", None, "not compared: numbers and labels of the images are the issuer's word"))
+    if result.promise is not None and not result.findings:
+        result.check(*distance_check(result.promise, {}, None))
     _add_replay(result, None)
     return result
 
@@ -175,10 +178,12 @@ def _smoothing(result: Verification, promise: Promise, given: AuditInputs) -> Sm
 def _inputs(result: Verification, promise: Promise, seen: Inspection, given: AuditInputs) -> Inputs | None:
     if given.data is None:
         result.check(Check("data", None, "not given (--data): numbers, order and labels of the images are unchecked"))
+        result.check(*distance_check(promise, seen.paid, None))
         return None
     whole = given.data(grid_of(promise))
     inputs = promised_inputs(whole, seen.numbers, seen.truths)
-    result.check(data_check(whole, inputs, promise))
+    result.check(data := data_check(whole, inputs, promise))
+    result.check(*distance_check(promise, seen.paid, inputs if data.passed else None))
     missing = describe_missing(whole, inputs)
     if missing is not None:
         result.notes.append(missing)

@@ -55,6 +55,8 @@ class Inspection:
     run: RunReader
     result: Verification
     claimed: list[Claimed] = field(default_factory=list)
+    paid: dict[int, float] = field(default_factory=dict)
+    """What was paid for rounding to the grid, by place, if that was promised."""
     numbers: list[int] = field(default_factory=list)
     truths: list[int | None] = field(default_factory=list)
     environments: dict[int, Software] = field(default_factory=dict)
@@ -195,8 +197,11 @@ class Inspection:
         if not fits:
             self._say(number, "its certificate does not fit its digest")
         self.result.tally.add(certificate.label, truth, certificate.radius, report)
-        if certificate.label is not None:
-            claimed = Claimed(place, number, certificate.label, truth, certificate.radius, certificate.p_lower)
+        label, paid = certificate.label, certificate.paid
+        if paid is not None:
+            self.paid[place] = paid
+        if label is not None:
+            claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, paid)
             self.claimed.append(claimed)
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:

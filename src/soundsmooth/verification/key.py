@@ -44,9 +44,9 @@ def _commitment(promise: Promise, stated: str, noted: str | None) -> Check:
 
 def _promise(promise: Promise, noted: Promise) -> Check:
     differ = [
-        f"{name}: {old} noted, {promise.values[name]} here"
-        for name, old in noted.values.items()
-        if old != promise.values[name]
+        f"{name}: {noted.values.get(name, 'nothing')} noted, {promise.values.get(name, 'nothing')} here"
+        for name in {**noted.values, **promise.values}
+        if noted.values.get(name) != promise.values.get(name)
     ]
     return Check("promise", not differ, "; ".join(differ) or "word for word the one you noted")
 

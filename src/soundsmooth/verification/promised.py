@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from ..audit import read_terms
+from ..audit import pays, read_terms
 from ..certification.promise import Inputs, Promise, is_digest
 from ..certification.settings import promised_settings
 from ..core.grid import IMAGES, Grid
@@ -208,7 +208,8 @@ def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None])
     """The images that the run names, from the auditor's data, with the labels that the run states."""
     if max(numbers) >= len(whole.levels):
         raise ValueError(f"the data has {len(whole.levels)} images, but the run has image {max(numbers)}")
-    return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths))
+    rounded = [whole.rounded[number] for number in numbers] if whole.rounded else ()
+    return Inputs(tuple(numbers), tuple(whole.levels[number] for number in numbers), tuple(truths), rounded)
 
 
 def describe_missing(whole: Inputs, inputs: Inputs) -> str | None:
@@ -231,4 +232,24 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
         return Check("data", False, "these are not the promised images and labels in the promised order (SHA-256)")
     if any(truth is not None and truth != label for truth, label in zip(inputs.labels, theirs, strict=True)):
         return Check("data", False, "the promised labels are not those of this data")
+    if inputs.given(grid_of(promise)) != promise.given:
+        return Check("data", False, "these are the promised levels, but not the floats that were given (SHA-256)")
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
+
+
+def distance_check(promise: Promise, paid: Mapping[int, float], inputs: Inputs | None) -> list[Check]:
+    """Where floats were rounded to the grid: whether each radius pays what is due for these floats; nothing elsewhere.
+
+    Guarantee: passes only if each price is at least ‖x − x′‖ + tolerance·√d, decided by the auditor's arithmetic.
+    """
+    rounding = read_terms(promise.values).rounding
+    if rounding is None:
+        return []
+    if inputs is None:
+        return [Check("distance", None, "floats were rounded to the grid; how far needs the data as given (--data)")]
+    far = [Fraction(0) if each is None else each.squared for each in inputs.rounded or [None] * len(inputs.levels)]
+    less = [inputs.indices[place] for place, price in paid.items() if not pays(price, far[place], rounding)]
+    if less:
+        return [Check("distance", False, f"image {less[0]} pays less than its floats are away from the grid")]
+    text = f"all {len(paid)} radii pay for the distance of these floats from the grid, and for that of a prediction's"
+    return [Check("distance", True, text)]

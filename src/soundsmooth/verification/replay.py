@@ -276,6 +276,7 @@ def _conclude(
     rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
     struck = _prove_by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
     together = _prove_by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
+    set_radii = (found.after_paying(each.claimed.paid).radius for each, found in zip(compared, together, strict=True))
     statements = tuple(
         _statement(each, blocks, found, promised, beta / len(compared))
         for each, blocks, found in zip(compared, urn, struck, strict=True)
@@ -291,7 +292,7 @@ def _conclude(
         rows=None if promised.again is None else rows,
         same_machine=same,
         statements=statements,
-        set_radii=tuple(found.radius for found in together),
+        set_radii=tuple(set_radii),
     )
 
 
@@ -314,6 +315,8 @@ def _statement(
     rows, lost = sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn)
     alone = from_replayed(each.claimed.label, votes, promised, each.selected, rows, lost)
     differ, refuted = each.differ + each.rows_differ, _refuted(each, level)
+    alone, struck = (found.after_paying(each.claimed.paid) for found in (alone, struck))
+    honest = None if honest is None else honest.after_paying(each.claimed.paid)
     return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
 
 

@@ -19,6 +19,8 @@ class Claimed(NamedTuple):
     truth: int | None
     radius: float
     p_lower: float
+    paid: float | None = None
+    """What the radius is less by, if floats were rounded to the grid."""
 
 
 @dataclass(frozen=True)
