@@ -66,7 +66,7 @@ class Smoother:
         self,
         model: "torch.nn.Module | Scores | str | Path",
         sigma: Rational | None = None,
-        *,
+        *others: object,
         law: Law | None = None,
         k: Rational = 6,
         grid: Grid = IMAGES,
@@ -84,6 +84,9 @@ class Smoother:
         timeout: float | None = None,
         again: SupportsIndex | None = None,
     ) -> None:
+        reject_positional(
+            others, "Smoother(model, sigma) takes the rest by name, and finds the number of classes itself"
+        )
         threads = thread_count(threads)
         check_layout(layout)
         if (sigma is None) == (law is None):
@@ -113,7 +116,7 @@ class Smoother:
     def certify(
         self,
         image: Any,
-        *,
+        *others: object,
         label: SupportsIndex | None = None,
         n0: int = 100,
         n: int = 100_000,
@@ -127,6 +130,7 @@ class Smoother:
         A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
         nothing against an issuer who tries many seeds, and says `key: self-chosen`. One worker votes.
         """
+        reject_positional(others, "certify(x, n0=100, n=100_000, alpha=0.001) takes its settings by name")
         inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound)
         plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
         return certify_image(plan, self.smoothing.replicas[0])
@@ -193,13 +197,14 @@ class Smoother:
             chosen = settings(n0, n, alpha, bound, noise)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
-    def predict(self, image: Any, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
+    def predict(self, image: Any, *others: object, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
         abstains. A certificate does not bound how often that happens. Floats within rounding of the grid are answered
         as their grid point, and `rounded` says how far that is.
         """
+        reject_positional(others, "predict(x, n=1000, alpha=0.001) takes its settings by name")
         found = self._one(image)
         return predict(self.smoothing, 0, found.levels[0], n, alpha, *found.rounded)
 
@@ -225,6 +230,12 @@ class Smoother:
 
 def _nothing(_: object) -> None:
     pass
+
+
+def reject_positional(others: tuple[object, ...], how: str) -> None:
+    """A TypeError for a call that looks like one of the scripts of the field."""
+    if others:
+        raise TypeError(f"{how}; soundsmooth.compat.Smooth(model, num_classes, sigma) has the signatures of older code")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.decimals import raised, truncated
 from ..core.grid import IMAGES
@@ -145,6 +145,13 @@ class Certificate:
         return (
             f"class {self.label} for every {self.law.norm} < {truncated(self.radius)}{unit} "
             f"(p ≥ {truncated(self.p_lower)}, α = {alpha}; {origin})"
+        )
+
+    def __iter__(self) -> NoReturn:
+        """Older code returns two values; a certificate has more to say."""
+        raise TypeError(
+            "a certificate is not a pair: it has .label and .radius; "
+            "soundsmooth.compat.Smooth returns (prediction, radius)"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,62 @@
+"""The interface that the field copied, with certificates that hold: `Smooth(model, classes, sigma).certify(x, …)`.
+
+    from soundsmooth.compat import ABSTAIN, Smooth
+
+    smooth = Smooth(model, 10, 0.25)
+    prediction, radius = smooth.certify(x, n0=100, n=100_000, alpha=0.001, batch_size=1000)
+
+`soundsmooth.compat.art` has the same for the Adversarial Robustness Toolbox. docs/from-smoothing.md says what changes.
+"""
+
+from typing import Any
+
+from ..certification.certificate import Certificate
+from ..exact import Rational
+from ..smoother import Smoother
+
+#: What `certify` and `predict` return instead of a class when they abstain.
+ABSTAIN = -1
+
+
+class Smooth:
+    """A smoothed classifier g, called as scripts for randomized smoothing call it.
+
+    `base_classifier` is anything that `ss.Smoother` takes; it sees values in [0, 1] plus noise, so normalisation is its
+    first layer. `options` are those of `ss.Smoother`, such as `device` and `dtype`. The model's number of classes must
+    be `num_classes`.
+    """
+
+    ABSTAIN = ABSTAIN
+
+    def __init__(self, base_classifier: Any, num_classes: int, sigma: Rational, **options: Any) -> None:
+        self.base_classifier, self.num_classes, self.sigma = base_classifier, num_classes, sigma
+        self._options, self._smoothers = options, dict[int, Smoother]()
+        self.certificate: Certificate | None = None
+        """The certificate behind the last answer of `certify`."""
+
+    def certify(self, x: Any, n0: int, n: int, alpha: Rational, batch_size: int) -> tuple[int, float]:
+        """The class and the ℓ₂ radius around x within which the smoothed classifier keeps it; or ABSTAIN and 0.0.
+
+        Guarantee: that of `Smoother.certify`. The radius is proved and rounded down.
+        """
+        found = self._smoother(batch_size).certify(x, n0=n0, n=n, alpha=alpha)
+        self._check_classes(len(found.estimation.classes))
+        self.certificate = found
+        return (ABSTAIN if found.label is None else found.label), found.radius
+
+    def predict(self, x: Any, n: int, alpha: Rational, batch_size: int) -> int:
+        """The class that the smoothed classifier gives x, or ABSTAIN; wrong with probability at most alpha."""
+        found = self._smoother(batch_size).predict(x, n=n, alpha=alpha)
+        self._check_classes(len(found.counts.classes))
+        return ABSTAIN if found.label is None else found.label
+
+    def _smoother(self, batch_size: int) -> Smoother:
+        """One for each batch size: it is part of what is promised."""
+        if batch_size not in self._smoothers:
+            made = Smoother(self.base_classifier, self.sigma, batch_size=batch_size, **self._options)
+            self._smoothers[batch_size] = made
+        return self._smoothers[batch_size]
+
+    def _check_classes(self, found: int) -> None:
+        if found != self.num_classes:
+            raise ValueError(f"the model has {found} classes, and num_classes is {self.num_classes}")
