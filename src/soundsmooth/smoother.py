@@ -78,6 +78,7 @@ class Smoother:
         threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
+        output: str | int | None = None,
         independence: str = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
@@ -99,10 +100,13 @@ class Smoother:
             "threads": threads,
             "independence": parse_demand(independence, again),
             "weights": weights,
+            "output": output,
             "untrusted": untrusted,
             "timeout": timeout,
         }
         base = model_of(model, **self._options)
+        for remark in base.remarks:
+            warnings.warn(remark, stacklevel=2)
         self._workers = workers
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
