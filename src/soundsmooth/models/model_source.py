@@ -128,10 +128,11 @@ def _fill(model: Any, weights: Weights) -> None:
 def refuse_pickle(path: Path) -> None:
     """A ValueError for a file that would run its author's code."""
     if path.suffix.lower() in PICKLES:
-        network = f"name the network and pass its weights, package.module:factory --weights {path.name}, or "
+        name, checkpoint = path.name, path.suffix.lower() in CHECKPOINTS
+        weights = f"name the network and pass its weights, package.module:factory --weights {name}, or "
         raise ValueError(
-            f"{path.name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
-            f"Instead {network if path.suffix.lower() in CHECKPOINTS else ''}export the model (pip install onnxscript): "
+            f"{name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
+            f"Instead {weights if checkpoint else ''}export the model (pip install onnxscript): "
             'torch.onnx.export(model.eval(), (example,), "model.onnx", input_names=["image"], '
             'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False)'
         )

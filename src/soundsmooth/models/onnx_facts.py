@@ -57,7 +57,7 @@ def reduced(graph: bytes, facts: OnnxFacts) -> bytes:
     kept = [each for each in model.graph.output if each.name == facts.output]
     del model.graph.output[:]
     model.graph.output.extend(kept[:1])
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:

@@ -185,7 +185,7 @@ def vote_tolerance(precision: str, count: int) -> float:
     return max(1, (0.005 if precision == "float32" else 0.02) * count)
 
 
-def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:
+def votes(scores: npt.NDArray[Any], rows: int) -> Votes:
     """The fixed rule: the highest score wins, ties fall to the lowest class, a NaN votes for nobody.
 
     ±inf are ordered like any number. A single score per row is a logit: above 0 it is a vote for class 1, else for
@@ -220,7 +220,7 @@ def check_scores(shape: tuple[int, ...], kind: str, rows: int) -> int:
         raise ValueError("the model's output must be real numbers (scores), one per class")
     if one and kind != "f":
         raise ValueError(
-            f"the model's output is one integer per row, of shape {list(shape)}: these are labels, it seems; it must be "
-            "scores, [batch, classes]"
+            f"the model's output is one integer per row, of shape {list(shape)}: these are labels, it seems, and it "
+            "must be scores, [batch, classes]"
         )
     return 2 if one else shape[1]

@@ -1,4 +1,4 @@
-"""From what a torch module returns to scores, and from scores to votes. torch is imported: only torch models need it."""
+"""From what a torch module returns to scores, and from scores to votes. It imports torch: import it only for torch."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
