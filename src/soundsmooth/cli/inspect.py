@@ -72,8 +72,8 @@ def _of_module(model: str, shape: str | None, rows: int, weights: Path | None, o
 
     from ..models.torch_scores import Scoring
 
-    example, plain = torch.full(sizes, 0.5), plain_copy(module).eval()
-    return prove_torch(export_module(plain if output is None else Scoring(plain, output), example), example)
+    example, scoring = torch.full(sizes, 0.5), Scoring(plain_copy(module), output).eval()
+    return prove_torch(export_module(scoring, example), example)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

@@ -71,9 +71,9 @@ def resolve(source: object, options: ModelOptions) -> ModelSource:
             "your rights, and could read the key"
         )
     made_by = factory_of(source, options.weights)
-    return (
-        ModelSource(with_weights(source, options.weights)) if made_by is None else ModelSource(made_by.make(), made_by)
-    )
+    if made_by is None:
+        return ModelSource(with_weights(source, options.weights))
+    return ModelSource(made_by.make(), made_by)
 
 
 def is_data(source: object) -> bool:

@@ -20,7 +20,7 @@ from .recipe import ModelRecipe
 from .row_voter import why_not_alone
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
-from .wrappers import as_module, is_exported, is_scripted, plain_copy, unwrapping_remarks
+from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
 
 if TYPE_CHECKING:
     import torch
@@ -111,7 +111,8 @@ class TorchModel(Model):
         private: Any = plain_copy(module)
         layout = torch.channels_last if self._channels_last else torch.preserve_format
         try:
-            moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
+            with silent_copying():
+                moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
             return moved
         except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
             hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
@@ -194,7 +195,7 @@ class TorchModel(Model):
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
-        made = export_module(self._module if self._output is None else self._scoring, example)
+        made = export_module(self._scoring, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
             return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)

@@ -8,6 +8,7 @@ import copy
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .first_digest import full_name
@@ -26,8 +27,8 @@ COMPILED = "torch._dynamo.eval_frame.OptimizedModule"
 EXPORTED = "torch.export.exported_program.ExportedProgram"
 #: Hooks that a call of a module runs before, around or after its forward.
 CALLED = ("_forward_pre_hooks", "_forward_hooks")
-#: What traced modules make torch say while they are copied.
-NOT_A_LEAF = ".*grad attribute of a Tensor that is not a leaf"
+#: What torch.compile writes on the module inside. It has no part in what that computes.
+MARK = "_is_torch_compile"
 
 
 def is_exported(source: object) -> bool:
@@ -50,14 +51,23 @@ def plain_copy(source: Any) -> "torch.nn.Module":
     """
     module, copies = as_module(source), dict[int, Any]()
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", NOT_A_LEAF)
+        with silent_copying():
             for wrapper, inside in reversed([*_wrappers(module)]):  # what lies deeper comes first
                 copies[id(wrapper)] = copy.deepcopy(inside, copies)
             copied: torch.nn.Module = copy.deepcopy(module, copies)
     except Exception as error:  # it is their code: anything can happen
         raise ValueError(f"the module cannot be copied ({error}); wrap it in a function of a batch instead") from error
+    for part in copied.modules():
+        vars(part).pop(MARK, None)
     return copied
+
+
+@contextmanager
+def silent_copying() -> Iterator[None]:
+    """Without what torch says of gradients when a traced module is copied, or moved."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*grad attribute of a Tensor that is not a leaf")
+        yield
 
 
 def _wrappers(module: "torch.nn.Module") -> "Iterator[tuple[torch.nn.Module, torch.nn.Module]]":
