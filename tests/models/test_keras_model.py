@@ -61,11 +61,34 @@ def test_its_digest_is_of_configuration_and_weights() -> None:
     assert "code of its layers" in first.recorded["not in the digest"]
 
 
+def test_a_model_of_a_class_of_ones_own_is_named_by_the_class_and_the_weights() -> None:
+    class Own(Dense):
+        __module__ = "keras.own"
+
+        def to_json(self) -> str:
+            raise NotImplementedError
+
+    class Other(Own):
+        pass
+
+    weights, others = np.ones((12, 3)), np.zeros((12, 3))
+    digests = [model_of(each).identity().digest for each in (Own(weights), Own(weights), Own(others), Other(weights))]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+
+
 def test_channels_first_data_gets_the_hint() -> None:
     model = dense()
     model.input_shape = (None, 4, 4, 3)
     with pytest.raises(ValueError, match="the data is channels-first: try --layout nchw-to-nhwc"):
         ss.Smoother(model, "0.25").certify(np.zeros((3, 4, 4), np.uint8), n0=10, n=10)
+
+
+def test_a_model_that_is_not_built_has_no_weights() -> None:
+    model = dense()
+    model.built = False
+    with pytest.raises(ValueError, match="has no weights yet"):
+        model_of(model)
 
 
 def test_several_outputs_are_told_what_to_write() -> None:

@@ -10,6 +10,7 @@ from ..core.grid import Floats
 from ..core.independence import Independence
 from .callables import CallableModel, Scores
 from .digest import ModelDigest, callable_digest
+from .first_digest import full_name
 from .model_source import Factory
 from .options import ModelOptions
 
@@ -39,16 +40,25 @@ class KerasModel(CallableModel):
 
     @classmethod
     def scores_of(cls, source: Any) -> Scores:
+        if not getattr(source, "built", True):
+            raise ValueError("the Keras model has no weights yet: begin it with keras.Input(shape), or call it once")
         return partial(_infer, source)
 
     @classmethod
     def digest_of(cls, source: Any) -> ModelDigest:
-        config = json.loads(source.to_json())
-        names: dict[str, str] = {}
+        config, names = _configuration(source), dict[str, str]()
         _number(config, names)
         weights = tuple(np.asarray(each) for each in source.get_weights())
         content = json.dumps(_renamed(config, names), sort_keys=True)
         return callable_digest((content, weights))._replace(open_ends=(OPEN_END,))
+
+
+def _configuration(model: Any) -> Any:
+    """What Keras writes of a model; of one whose class says nothing, the name of its class."""
+    try:
+        return json.loads(model.to_json())
+    except (NotImplementedError, TypeError, ValueError):
+        return full_name(type(model))
 
 
 def _infer(model: Any, batch: Floats) -> Any:

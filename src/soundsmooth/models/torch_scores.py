@@ -27,10 +27,14 @@ def chosen_scores(result: Any, output: Output) -> torch.Tensor:
         if output is not None:
             raise ValueError("the model returns one tensor, which votes: leave output out")
         return result
-    tensors = {name: each for name, each in _named(result).items() if isinstance(each, torch.Tensor)}
+    entries = _named(result)
+    tensors = [name for name, each in entries.items() if isinstance(each, torch.Tensor)]
     if not tensors:
         raise ValueError(f"the model's output must be scores, [batch, classes], not {type(result).__name__}")
-    return tensors[choose_output(list(tensors), output)]
+    scores = entries[choose_output(tensors if output is None else list(entries), output)]
+    if not isinstance(scores, torch.Tensor):
+        raise ValueError(f"the model's output {output!r} is no tensor of scores, but {type(scores).__name__}")
+    return scores
 
 
 def _named(result: Any) -> dict[str, Any]:
