@@ -54,8 +54,8 @@ class Smoother:
     The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
     [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
 
-    `weights` is a file for a module or a factory: .safetensors or a checkpoint. Of several outputs, `output` is the name
-    of the one that votes, or its number from 0.
+    `weights` is a file for a module or a factory: .safetensors or a checkpoint. Of several outputs, the one called
+    `output` votes, or the one with that number, from 0.
 
     An `untrusted` model is an .onnx file; it runs in a process that never holds the key, the seed or the store, and is
     ended if it takes more than `timeout` seconds (default 600) for a batch.
