@@ -52,6 +52,9 @@ class Smoother:
     The model sees values, not levels: level t arrives as t/255, so a clean image lies in [0, 1] and a noisy one in
     [−k, 1 + k]. Normalisation by mean and deviation belongs inside the model, as its first layer.
 
+    `weights` is a file for a module or a factory: .safetensors or a checkpoint. Of several outputs, the one called
+    `output` votes, or the one with that number, from 0.
+
     An `untrusted` model is an .onnx file; it runs in a process that never holds the key, the seed or the store, and is
     ended if it takes more than `timeout` seconds (default 600) for a batch.
 
@@ -79,6 +82,7 @@ class Smoother:
         threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
+        output: str | int | None = None,
         independence: str = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
@@ -104,10 +108,13 @@ class Smoother:
             "threads": threads,
             "independence": parse_demand(independence, again),
             "weights": weights,
+            "output": output,
             "untrusted": untrusted,
             "timeout": timeout,
         }
         base = model_of(model, **self._options)
+        for remark in base.remarks:
+            warnings.warn(remark, stacklevel=2)
         self._workers = workers
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1

@@ -262,7 +262,7 @@ def bad_answer(kind: str) -> str:
         ("header(b'sms1', frames.SCORES, 99, 2, 60, 5, 3, *[0] * 6)", "malformed"),
         ("header(b'sms1', frames.SCORES, 0, 200, 60, 5, 3, *[0] * 6)", "malformed"),
         ("header(b'sms1', frames.SCORES, 0, 2, 48, 4, 3, *[0] * 6)", r"shape \[4, 3\] for a batch of 5"),
-        ("header(b'sms1', frames.SCORES, 0, 1, 20, 5, *[0] * 7)", r"shape \[5\] for a batch of 5"),
+        ("header(b'sms1', frames.SCORES, 0, 1, 16, 4, *[0] * 7)", r"shape \[4\] for a batch of 5"),
         ("header(b'sms1', frames.LOADED, 0, 0, 0, *[0] * 8)", "malformed"),
         ("header(b'sms1', frames.ERROR, 0, 0, 1 << 40, *[0] * 8)", "too large"),
         ("header(b'sms1', frames.SCORES, 0, 2, 60, 5, 3, *[0] * 6); os._exit(3)", "ended with status 3"),

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.models import model_of
 from soundsmooth.models.onnx_file import OnnxModel, read_model
@@ -79,6 +80,27 @@ def test_votes_and_identity(tmp_path: Path) -> None:
 
 def test_a_fixed_batch_axis_is_known(tmp_path: Path) -> None:
     assert OnnxModel(saved(linear_graph(batch=8), tmp_path)).batch == 8
+
+
+def test_a_batch_axis_of_1_gets_a_remark_with_the_line_to_write(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="one row at a time") as said:
+        ss.Smoother(saved(linear_graph(1), tmp_path), "0.25")
+    (only,) = said
+    assert 'dynamic_shapes=[{0: torch.export.Dim("batch")}]' in str(only.message)
+    assert only.filename == __file__
+    for batch in (7, "batch"):
+        assert OnnxModel(saved(linear_graph(batch), tmp_path)).remarks == ()
+
+
+def test_one_logit_per_row_votes_and_is_proved(tmp_path: Path) -> None:
+    for untrusted in (False, True):
+        model = model_of(
+            saved(linear_graph(classes=1), tmp_path), untrusted=untrusted
+        )  # the weights are -5, -4, -3, -2
+        model.prepare((1, 2, 2), 3)
+        batch = np.array([[1, 1, 1, 1], [-1, 0, 0, 0], [0, 0, 0, 0]], np.float32).reshape(3, 1, 2, 2)
+        assert model.identity().independence.proved
+        assert (model.vote(batch).labels.tolist(), model.vote(batch).classes) == ([0, 1, 0], 2)
 
 
 def test_external_weights_beside_the_model_are_read_once_and_hashed(tmp_path: Path) -> None:

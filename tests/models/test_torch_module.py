@@ -105,7 +105,9 @@ def test_no_gradients_are_recorded() -> None:
     assert not made[0].requires_grad
 
 
-@pytest.mark.parametrize("broken", [lambda x: (x, x), lambda x: x.sum(), lambda x: x.flatten(1)[:, :1], lambda x: x])
+@pytest.mark.parametrize(
+    "broken", [lambda x: (x, x), lambda x: x.sum(), lambda x: x.flatten(1).long()[:, :1], lambda x: x]
+)
 def test_outputs_that_are_not_scores_are_refused(broken) -> None:
     class Broken(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

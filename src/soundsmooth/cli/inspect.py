@@ -13,7 +13,9 @@ from ..independence.proof.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
 from ..models.onnx_file import OnnxModel
+from ..models.outputs import Output
 from ..models.sandbox.process import RuntimeDied
+from ..models.wrappers import is_exported, plain_copy
 from .plain import print_line, printable
 
 ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
@@ -22,12 +24,14 @@ a layer in training mode (export model.eval()), a batch size written into the gr
 state, an operator without a rule. docs/independence.md says what can be proved."""
 
 
-def run_inspect(model: str, shape: str | None, rows: int, weights: Path | None, as_json: bool, trusted: bool) -> int:
+def run_inspect(
+    model: str, shape: str | None, rows: int, weights: Path | None, output: Output, as_json: bool, trusted: bool
+) -> int:
     """Print what is proved of a model; 0 if its rows are proved to be independent, else 1."""
     if Path(model).suffix.lower() == ".onnx":
-        report = _of_graph(model, shape, rows, weights, trusted)
+        report = _of_graph(model, shape, rows, weights, output, trusted)
     else:
-        report = _of_module(model, shape, rows, weights)
+        report = _of_module(model, shape, rows, weights, output)
     if as_json:
         print(json.dumps({"model": model, **report.to_dict()}, ensure_ascii=False))
     else:
@@ -35,12 +39,14 @@ def run_inspect(model: str, shape: str | None, rows: int, weights: Path | None, 
     return 0 if report.proved else 1
 
 
-def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, trusted: bool) -> ProofReport:
+def _of_graph(
+    model: str, shape: str | None, rows: int, weights: Path | None, output: Output, trusted: bool
+) -> ProofReport:
     """Of the graph that onnxruntime runs, after its optimizer; in a confined process, unless the file is trusted."""
     if weights is not None:
         raise ValueError("an ONNX file holds its weights: leave --weights out")
     try:
-        made = (OnnxModel if trusted else IsolatedOnnxModel)(model, threads=cores())
+        made = (OnnxModel if trusted else IsolatedOnnxModel)(model, threads=cores(), output=output)
         if made.shape is not None and shape is not None:
             raise ValueError("this ONNX file knows the shape of its input: leave --shape out")
         sizes = made.shape if shape is None else _sizes(shape)
@@ -53,10 +59,10 @@ def _of_graph(model: str, shape: str | None, rows: int, weights: Path | None, tr
     return made.report
 
 
-def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -> ProofReport:
+def _of_module(model: str, shape: str | None, rows: int, weights: Path | None, output: Output) -> ProofReport:
     """Of the graph that torch exports."""
     module = named_factory(model, weights).make()
-    if not is_torch_module(module):
+    if not (is_torch_module(module) or is_exported(module)):
         raise ValueError(f"{model!r} makes no torch.nn.Module; only graphs can be inspected")
     if shape is None:
         raise ValueError("a torch module needs the shape of one input: --shape 3,32,32")
@@ -64,8 +70,10 @@ def _of_module(model: str, shape: str | None, rows: int, weights: Path | None) -
     check_memory(4 * prod(sizes), f"a batch of {rows} inputs of shape {shape}", "is --shape that of one input?")
     import torch
 
-    example = torch.full(sizes, 0.5)
-    return prove_torch(export_module(module.eval(), example), example)  # type: ignore[attr-defined]
+    from ..models.torch_scores import Scoring
+
+    example, scoring = torch.full(sizes, 0.5), Scoring(plain_copy(module), output).eval()
+    return prove_torch(export_module(scoring, example), example)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

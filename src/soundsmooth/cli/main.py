@@ -86,7 +86,8 @@ def inspect_(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx file, or package.module:factory.")],
     shape: Annotated[str | None, typer.Option(help="The shape of one input, for a torch module: 3,32,32.")] = None,
     batch_size: Annotated[int, typer.Option(help="The batch size to prove it for.")] = 100,
-    weights: Annotated[Path | None, typer.Option(help="A .safetensors file for package.module:factory.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="A file of weights for package.module:factory.")] = None,
+    output: Annotated[str | None, typer.Option(help="The output that votes, of a model with several.")] = None,
     trusted: Annotated[
         bool, typer.Option(help="Look at an .onnx file in this process, not in a confined one.")
     ] = False,
@@ -95,7 +96,7 @@ def inspect_(
     """Prove that every output row of a model is the same function of its own input row; exit 1 if it cannot be."""
     from .inspect import run_inspect
 
-    raise typer.Exit(run_inspect(model, shape, batch_size, weights, json_, trusted))
+    raise typer.Exit(run_inspect(model, shape, batch_size, weights, output, json_, trusted))
 
 
 @app.command()

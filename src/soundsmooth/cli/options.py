@@ -209,7 +209,11 @@ OPTIONS = (
            "no", panel=MODEL),
     Option("crop", INTEGER, To.DATA, ALL, "Take the middle CROP × CROP pixels of image files, after resizing.", "no",
            panel=MODEL),
-    Option("weights", FILE, To.SMOOTHER, ALL, "A .safetensors file for package.module:factory.", panel=MODEL),
+    Option("weights", FILE, To.SMOOTHER, ALL,
+           "A file of weights for package.module:factory: .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin.",
+           panel=MODEL),
+    Option("output", TEXT, To.SMOOTHER, SMOOTHING,
+           "The output that votes, of a model with several: its name, or its number from 0.", panel=MODEL),
     Option("independence", TEXT, To.SMOOTHER, SMOOTHING,
            "How it is established: auto (proved; else graphs and torch modules measured, others checked), "
            "proved (or rejected), measured (vote rows again, alone), checked, assumed.", "auto", panel=MODEL),

@@ -12,6 +12,7 @@ from .model_source import OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
 from .options import ModelOptions
+from .outputs import Output
 from .proved_session import Frozen
 from .sandbox.client import SandboxedGraph
 
@@ -29,12 +30,13 @@ class IsolatedOnnxModel(OnnxModel):
         threads: int | None = None,
         independence: str | Independence = "auto",
         timeout: float | None = None,
+        output: Output = None,
     ) -> None:
         if unproved_independence(parse_demand(independence)).measured:
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if device not in (None, "cpu"):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
-        super().__init__(path, None, threads, independence, timeout)
+        super().__init__(path, None, threads, independence, timeout, output)
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
@@ -42,7 +44,7 @@ class IsolatedOnnxModel(OnnxModel):
 
     def _start(self) -> SandboxedGraph:
         """A process of its own, with the graph."""
-        self._sandboxed = SandboxedGraph(self._graph.content, self._facts, self._threads, self._timeout)
+        self._sandboxed = SandboxedGraph(self._content, self._facts, self._threads, self._timeout)
         return self._sandboxed
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
@@ -65,6 +67,7 @@ class IsolatedOnnxModel(OnnxModel):
             "optimization": self._made.level,
             "provider": PROVIDERS["cpu"],
             "threads": str(self._threads),
+            **self._output_flag(),
         }
 
     def replica(self, number: int) -> "IsolatedOnnxModel":

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .model_source import ModelSource, factory_of, is_data, is_path, refuse_pickle, resolve
+from .model_source import ModelSource, factory_of, is_data, is_path, refuse_pickle, resolve, with_weights
 from .options import ModelOptions
 from .protocol import Model
 from .recipe import ModelRecipe
@@ -46,13 +46,14 @@ def adapter_for(source: object, options: ModelOptions) -> type[Model]:
 def recipe_of(source: object, **options: Any) -> ModelRecipe:
     """The recipe for `model_of(source, **options)`, without making the model: its files are read and sent."""
     given = {name: value for name, value in options.items() if value is not None}
-    factory = None if is_data(source) else factory_of(source, given.pop("weights", None))
+    weights = None if is_data(source) else given.pop("weights", None)
+    factory = None if is_data(source) else factory_of(source, weights)
     if factory is not None:
         with suppress(ImportError):  # a factory is probably one of torch, whose number of threads is promised
             importlib.import_module("torch")
         return _of_code(factory, given)
     adapter = adapter_for(source, ModelOptions(**given))
-    sent = adapter.sendable(source, given)
+    sent = adapter.sendable(with_weights(source, weights), given)
     return ModelRecipe(make_model, sent, given) if adapter.kind.binding else _of_code(sent, given)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from ..core.plain_files import read_plain
 from .options import ModelOptions
+from .weights import CHECKPOINTS, Weights, read_weights
+from .wrappers import plain_copy
 
-PICKLES = (".pt", ".pth", ".pt2", ".pkl", ".pickle", ".ckpt", ".bin", ".tar", ".joblib")
+PICKLES = (*CHECKPOINTS, ".pt2", ".pkl", ".pickle", ".joblib")
 
 
 class OnnxBytes(NamedTuple):
@@ -23,8 +24,7 @@ class Factory(NamedTuple):
     """`package.module:factory`, and the weights that its product gets. Its code is imported where it is called."""
 
     name: str
-    weights: tuple[str, bytes] | None = None
-    """The name of their file, and its bytes."""
+    weights: Weights | None = None
 
     def make(self) -> object:
         """Import the factory and call it. This runs the module's code, with all your rights."""
@@ -37,7 +37,7 @@ class Factory(NamedTuple):
             )
         model = self._call(module_name, factory_name)
         if self.weights is not None:
-            _load_weights(model, *self.weights)
+            _fill(model, self.weights)
         return model
 
     def _call(self, module_name: str, factory_name: str) -> object:
@@ -71,7 +71,9 @@ def resolve(source: object, options: ModelOptions) -> ModelSource:
             "your rights, and could read the key"
         )
     made_by = factory_of(source, options.weights)
-    return ModelSource(source) if made_by is None else ModelSource(made_by.make(), made_by)
+    if made_by is None:
+        return ModelSource(with_weights(source, options.weights))
+    return ModelSource(made_by.make(), made_by)
 
 
 def is_data(source: object) -> bool:
@@ -95,13 +97,20 @@ def factory_of(source: object, weights: str | Path | None = None) -> Factory | N
         return source
     if isinstance(source, str):
         return named_factory(source, weights)
-    if weights is not None:
-        raise ValueError('weights go with a "package.module:factory" model only')
     return None
 
 
 def named_factory(name: str, weights: str | Path | None = None) -> Factory:
-    return Factory(name, None if weights is None else _read_weights(Path(weights)))
+    return Factory(name, None if weights is None else read_weights(Path(weights)))
+
+
+def with_weights(source: object, weights: str | Path | None) -> object:
+    """A copy of a module with the weights of a file; the source itself without one."""
+    if weights is None:
+        return source
+    file, filled = read_weights(Path(weights)), plain_copy(source) if is_torch_module(source) else source
+    _fill(filled, file)
+    return filled
 
 
 def is_torch_module(source: object) -> bool:
@@ -110,35 +119,20 @@ def is_torch_module(source: object) -> bool:
     return torch is not None and isinstance(source, torch.nn.Module)
 
 
-def _read_weights(path: Path) -> tuple[str, bytes]:
-    if path.suffix != ".safetensors":
-        refuse_pickle(path)
-        raise ValueError(f"weights must be a .safetensors file, not {str(path)!r}")
-    return path.name, read_plain(path, "weights file")
-
-
-def _load_weights(model: Any, name: str, weights: bytes) -> None:
+def _fill(model: Any, weights: Weights) -> None:
     if not is_torch_module(model):
         raise ValueError("weights can be loaded into a torch.nn.Module only")
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-    except ImportError:
-        raise ValueError("weights need safetensors: pip install 'soundsmooth[torch]'") from None
-
-    try:
-        model.load_state_dict(load(weights))
-    except (SafetensorError, RuntimeError) as error:
-        raise ValueError(f"{name!r} does not fit the model: {error}") from error
+    weights.load_into(model)
 
 
 def refuse_pickle(path: Path) -> None:
     """A ValueError for a file that would run its author's code."""
     if path.suffix.lower() in PICKLES:
+        name, checkpoint = path.name, path.suffix.lower() in CHECKPOINTS
+        weights = f"name the network and pass its weights, package.module:factory --weights {name}, or "
         raise ValueError(
-            f"{path.name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
-            "Export the model instead (pip install onnxscript): torch.onnx.export(model.eval(), (example,), "
-            '"model.onnx", input_names=["image"], '
-            'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False), or save the weights alone with '
-            'safetensors.torch.save_file(model.state_dict(), "model.safetensors") and pass --weights'
+            f"{name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
+            f"Instead {weights if checkpoint else ''}export the model (pip install onnxscript): "
+            'torch.onnx.export(model.eval(), (example,), "model.onnx", input_names=["image"], '
+            'dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False)'
         )

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..independence.proof.onnx_graph import draws_at_random, hopeless
 from ..independence.proof.onnx_schema import malformed, suspicious
+from .outputs import Output, choose_output
 
 if TYPE_CHECKING:
     import onnx
@@ -16,7 +17,9 @@ class OnnxFacts(NamedTuple):
     shape: tuple[int | None, ...]
     """The input's, [batch, …]; None stands for an axis without a fixed size."""
     output: str
-    """The first output, which votes."""
+    """The output that votes."""
+    first: bool
+    """Whether it is the first."""
     draws: bool
     """Whether an operator draws at random, or would if its flag for training said so."""
     suspicious: bool
@@ -25,7 +28,7 @@ class OnnxFacts(NamedTuple):
     """Why it may not count as proved, whatever the optimizer makes of it."""
 
 
-def read_facts(graph: bytes) -> OnnxFacts:
+def read_facts(graph: bytes, output: Output = None) -> OnnxFacts:
     """The facts; a ValueError for a file on which the runtime might die, or that is no classifier."""
     import onnx
 
@@ -36,8 +39,25 @@ def read_facts(graph: bytes) -> OnnxFacts:
     name, shape = _only_input(model.graph)
     if not model.graph.output:
         raise ValueError("the model has no output")
+    outputs = [each.name for each in model.graph.output]
+    chosen = choose_output(outputs, output)
     judged = draws_at_random(model), suspicious(model), hopeless(model)
-    return OnnxFacts(name, shape, model.graph.output[0].name, *judged)
+    return OnnxFacts(name, shape, chosen, chosen == outputs[0], *judged)
+
+
+def reduced(graph: bytes, facts: OnnxFacts) -> bytes:
+    """The graph with no other output than the one that votes. If that is the first, the graph stays as it is, as it
+    did when no other could be chosen.
+    """
+    if facts.first:
+        return graph
+    import onnx
+
+    model = onnx.load_model_from_string(graph)
+    kept = [each for each in model.graph.output if each.name == facts.output]
+    del model.graph.output[:]
+    model.graph.output.extend(kept[:1])
+    return bytes(model.SerializeToString())
 
 
 def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:

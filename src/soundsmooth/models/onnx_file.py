@@ -20,9 +20,10 @@ from ..core.machine import check_batch_memory, cores
 from ..core.plain_files import read_plain
 from ..independence.proof import ProofReport
 from .model_source import ModelSource, OnnxBytes, is_path
-from .onnx_facts import read_facts
+from .onnx_facts import read_facts, reduced
 from .onnx_session import LEVELS, PROVIDERS
 from .options import ModelOptions
+from .outputs import Output, flagged_output, is_output_flag, output_flag
 from .protocol import Identity, Model, ModelKind, Votes, votes
 from .proved_session import Frozen, Runtime, freeze, proved_session
 from .recipe import ModelRecipe
@@ -33,14 +34,22 @@ if TYPE_CHECKING:
 
 #: protobuf cannot hold more; larger models keep their weights in separate files, which we put inside.
 MOST_BYTES = (1 << 31) - 1
+#: What is said of a graph with a batch axis of size 1.
+ONE_ROW = (
+    "the graph takes one row at a time, because its batch axis is fixed at 1: each noisy copy is a call of its own, "
+    "which is many times slower. Export it again with a batch axis: torch.onnx.export(model.eval(), (example,), "
+    '"model.onnx", dynamic_shapes=[{0: torch.export.Dim("batch")}], external_data=False)'
+)
 
 
 def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
-    return {"untrusted": True} if flags.get("isolated") == "yes" else {}
+    """A promise that names no output means the first."""
+    output: Output = flagged_output(flags["output"]) if "output" in flags else 0
+    return {"output": output, **({"untrusted": True} if flags.get("isolated") == "yes" else {})}
 
 
 class OnnxModel(Model):
-    """A graph with one float input [batch, …] and scores [batch, classes] as its first output.
+    """A graph with one float input [batch, …] and scores [batch, classes] as its output, or as the one that was chosen.
 
     `report` says whether rows are proved to be independent, for the very graph that runs, at the batch size that it was
     prepared for.
@@ -51,10 +60,11 @@ class OnnxModel(Model):
         flags={
             "isolated": ("yes",),
             "optimization": LEVELS,
+            "output": is_output_flag,
             "provider": tuple(PROVIDERS.values()),
             "threads": None,
         },
-        optional=("isolated",),
+        optional=("isolated", "output"),
         binding=True,
         devices=tuple(PROVIDERS),
         software=("onnx", "onnxruntime"),
@@ -70,6 +80,7 @@ class OnnxModel(Model):
         threads: int | None = None,
         independence: str | Independence = "auto",
         timeout: float | None = None,
+        output: Output = None,
     ) -> None:
         """`timeout` is the number of seconds that another process, which runs or tries the graph, takes at most."""
         self.demand = parse_demand(independence)
@@ -77,11 +88,13 @@ class OnnxModel(Model):
         self._device, _, self._number = (device or "cpu").partition(":")
         self._threads = threads or cores()
         self._graph = path if isinstance(path, OnnxBytes) else read_model(Path(path))
-        self._facts = read_facts(self._graph.content)
+        self._facts = read_facts(self._graph.content, output)
+        self._content = reduced(self._graph.content, self._facts)
         self.batch, *sizes = self._facts.shape
         self.shape = None if None in sizes else tuple(size for size in sizes if size)
         if unproved_independence(self.demand).measured and self._facts.draws:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
+        self.remarks = (ONE_ROW,) if self.batch == 1 else ()
         self._runtime = self._start()
         self._made = self._best = freeze(self._runtime)
         self._proofs: dict[tuple[int, ...], tuple[Frozen, ProofReport]] = {}
@@ -96,7 +109,7 @@ class OnnxModel(Model):
             ("weights", "channels_last", "dtype", "compile"),
             "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
         )
-        return cls(source.model, options.device, options.threads, options.independence, options.timeout)
+        return cls(source.model, options.device, options.threads, options.independence, options.timeout, options.output)
 
     @classmethod
     def sendable(cls, source: Any, options: dict[str, Any]) -> OnnxBytes:
@@ -106,8 +119,8 @@ class OnnxModel(Model):
     def _start(self) -> Runtime:
         """Where sessions are made. A file on which the runtime might die is tried out in another process first."""
         if self._facts.suspicious:
-            try_out(self._graph.content, self._facts, (self.batch or 1, *(self.shape or ())), self._timeout)
-        return Runtime(self._graph.content, self._facts, self._threads, self._device, self._number)
+            try_out(self._content, self._facts, (self.batch or 1, *(self.shape or ())), self._timeout)
+        return Runtime(self._content, self._facts, self._threads, self._device, self._number)
 
     @property
     def _without_proof(self) -> Independence:
@@ -142,16 +155,26 @@ class OnnxModel(Model):
 
     def flags(self) -> dict[str, str]:
         provider = self._made.session.get_providers()[0]
-        return {"optimization": self._made.level, "provider": provider, "threads": str(self._threads)}
+        return {
+            "optimization": self._made.level,
+            "provider": provider,
+            "threads": str(self._threads),
+            **self._output_flag(),
+        }
+
+    def _output_flag(self) -> dict[str, str]:
+        """Which output votes, if it is not the first."""
+        return {} if self._facts.first else {"output": output_flag(self._facts.output)}
 
     def recipe(self) -> bytes:
-        return ModelRecipe(OnnxModel.of, self._graph, digest=self._graph.digest).frozen()
+        options = {"output": self._facts.output}
+        return ModelRecipe(OnnxModel.of, self._graph, options, digest=self._graph.digest).frozen()
 
     def vote(self, values: Floats) -> Votes:
         return votes(self.scores(values), len(values))
 
     def scores(self, values: Floats) -> npt.NDArray[Any]:
-        """The graph's first output for a batch."""
+        """The graph's output for a batch, or the one that was chosen."""
         return self._runtime.scores(self._made.session, values)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ..core.independence import Independence
+from .outputs import Output, check_output_name
 
 PRECISIONS = {
     "float32": "float32",
@@ -28,12 +29,16 @@ class ModelOptions:
     threads: int | None = None
     independence: str | Independence = "auto"
     weights: str | Path | None = None
+    output: Output = None
+    """Which of several outputs votes."""
     untrusted: bool = False
     timeout: float | None = None
 
     def __post_init__(self) -> None:
         precision = precision_name(self.dtype)
         object.__setattr__(self, "dtype", None if precision == "float32" else precision)
+        if self.output is not None:
+            check_output_name(self.output)
         if self.timeout is not None and not self.untrusted:
             raise ValueError("timeout is for untrusted models, which run in a process of their own")
 

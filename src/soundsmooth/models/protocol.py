@@ -22,8 +22,8 @@ MOST_ENDS = 4
 #: Without the flag the digest is the first one.
 CLOSED, OPEN = "2", "2-open"
 
-#: A flag's values; None for a positive whole number.
-FlagValues = Mapping[str, tuple[str, ...] | None]
+#: A flag's values, or a test of them; None for a positive whole number.
+FlagValues = Mapping[str, tuple[str, ...] | Callable[[str], bool] | None]
 
 
 class Votes(NamedTuple):
@@ -112,6 +112,8 @@ class Model(ABC):
     """The input shape it declares, batch axis left out, if it declares one."""
     demand: Demand = "auto"
     """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
+    remarks: tuple[str, ...] = ()
+    """What its owner should know of how it runs, a sentence or two each."""
 
     @classmethod
     @abstractmethod
@@ -183,24 +185,42 @@ def vote_tolerance(precision: str, count: int) -> float:
     return max(1, (0.005 if precision == "float32" else 0.02) * count)
 
 
-def votes(scores: npt.NDArray[np.generic], rows: int) -> Votes:
+def votes(scores: npt.NDArray[Any], rows: int) -> Votes:
     """The fixed rule: the highest score wins, ties fall to the lowest class, a NaN votes for nobody.
 
-    ±inf are ordered like any number. The rule is part of F.
+    ±inf are ordered like any number. A single score per row is a logit: above 0 it is a vote for class 1, else for
+    class 0. So it is as if class 0 had the score 0. The rule is part of F.
     """
-    check_scores(scores.shape, scores.dtype.kind in "fiu", rows)
-    labels = np.argmax(scores, axis=1).astype(np.int64)
+    classes = check_scores(scores.shape, scores.dtype.kind, rows)
+    if is_one_logit(scores.shape):
+        labels = (scores.reshape(rows) > 0).astype(np.int64)
+    else:
+        labels = np.argmax(scores, axis=1).astype(np.int64)
     if scores.dtype.kind == "f" and np.isnan(scores.max()):  # the maximum passes a NaN on, wherever it is
-        labels[np.isnan(scores).any(axis=1)] = NOBODY
-    return Votes(labels, scores.shape[1])
+        labels[np.isnan(scores.reshape(rows, -1)).any(axis=1)] = NOBODY
+    return Votes(labels, classes)
 
 
-def check_scores(shape: tuple[int, ...], numeric: bool, rows: int) -> None:
-    """A ValueError unless the model's output is [batch, classes] of real numbers."""
-    if len(shape) != 2 or shape[0] != rows or shape[1] < 2:
+def is_one_logit(shape: tuple[int, ...]) -> bool:
+    """Whether scores of this shape have one number per row."""
+    return len(shape) == 1 or shape[1:] == (1,)
+
+
+def check_scores(shape: tuple[int, ...], kind: str, rows: int) -> int:
+    """How many classes the scores are for; a ValueError unless they are [batch, classes], or one logit per row, of real
+    numbers. `kind` is NumPy's letter: f for floats, i and u for integers.
+    """
+    one = is_one_logit(shape)
+    if len(shape) not in (1, 2) or shape[0] != rows or (not one and shape[1] < 2):
         raise ValueError(
             f"the model's output has shape {list(shape)} for a batch of {rows}; it must be [batch, classes] = "
-            f"[{rows}, at least 2] with one score per class"
+            f"[{rows}, at least 2] with one score per class, or [{rows}, 1] with one logit per row"
         )
-    if not numeric:
+    if kind not in tuple("fiu"):
         raise ValueError("the model's output must be real numbers (scores), one per class")
+    if one and kind != "f":
+        raise ValueError(
+            f"the model's output is one integer per row, of shape {list(shape)}: these are labels, it seems, and it "
+            "must be scores, [batch, classes]"
+        )
+    return 2 if one else shape[1]

@@ -1,7 +1,9 @@
 """The adapters, and what follows from them: which kinds of models there are, and what is known of each."""
 
 from .callables import CallableModel
+from .estimators import EstimatorModel
 from .isolated import IsolatedOnnxModel
+from .keras_model import KerasModel
 from .onnx_file import OnnxModel
 from .protocol import Model, ModelKind
 from .torch_module import TorchModel
@@ -10,7 +12,9 @@ from .torch_module import TorchModel
 ADAPTERS: tuple[type[Model], ...] = (
     IsolatedOnnxModel,
     OnnxModel,
+    KerasModel,
     TorchModel,
+    EstimatorModel,
     CallableModel,
 )
 #: By the names that promises have for them.

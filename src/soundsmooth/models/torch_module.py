@@ -15,11 +15,13 @@ from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
-from .protocol import CLOSED, NOBODY, OPEN, Identity, Model, ModelKind, Votes, check_scores
+from .outputs import Output, flagged_output, is_output_flag, output_flag
+from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes
 from .recipe import ModelRecipe
 from .row_voter import why_not_alone
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
+from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +32,8 @@ def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> 
     options["channels_last"] = flags.get("layout") == "channels_last"
     if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
         options["independence"] = "assumed"
+    if "output" in flags:
+        options["output"] = flagged_output(flags["output"])
     return options
 
 
@@ -37,7 +41,7 @@ class TorchModel(Model):
     """A private copy of a module, in evaluation and inference mode.
 
     Inputs are made as float32 from levels and cast, once, to `dtype` (round to nearest even). The copy keeps
-    later changes of the caller's module away from the promise.
+    later changes of the caller's module away from the promise. Of a wrapped module it is a copy of the one inside.
     """
 
     kind = ModelKind(
@@ -48,10 +52,11 @@ class TorchModel(Model):
             "layout": ("contiguous", "channels_last"),
             "compile": COMPILATIONS,
             "digest": (CLOSED, OPEN),
+            "output": is_output_flag,
             "runs": ("module", "exported-graph"),
             "threads": None,
         },
-        optional=("compile", "digest", "runs"),
+        optional=("compile", "digest", "output", "runs"),
         devices=None,  # the name of the GPU
         software=("torch", "triton"),
         options=_promised_options,
@@ -68,9 +73,13 @@ class TorchModel(Model):
         independence: str | Independence = "auto",
         compilation: str = "none",
         made_by: Factory | None = None,
+        output: Output = None,
     ) -> None:
         import torch
 
+        from .torch_scores import Scoring
+
+        module = as_module(module)
         if threads is not None:
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         self.demand = parse_demand(independence)
@@ -83,9 +92,11 @@ class TorchModel(Model):
         self._dtype: torch.dtype = getattr(torch, self._precision)
         self._device = _device_of(module) if device is None else _device_named(device)
         self._channels_last = channels_last
+        self.remarks = tuple(unwrapping_remarks(module))
         self._module = self._private_copy(module)
-        self._compilation = compilation
-        self._plain = forward_of(self._module, compilation, self._device.type)
+        self._compilation, self._output = compilation, output
+        self._scoring = Scoring(self._module, output).eval()
+        self._plain = forward_of(self._scoring, compilation, self._device.type)
         self._check_statistics()
         self._check_weights()
         self._digest = module_digest(self._module)
@@ -98,15 +109,11 @@ class TorchModel(Model):
         """In evaluation mode, on the device, in the precision and layout that are promised."""
         import torch
 
-        try:
-            private: Any = copy.deepcopy(module)
-        except Exception as error:
-            raise ValueError(
-                f"the module cannot be copied ({error}); wrap it in a function of a batch instead"
-            ) from error
+        private: Any = plain_copy(module)
         layout = torch.channels_last if self._channels_last else torch.preserve_format
         try:
-            moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
+            with silent_copying():
+                moved: torch.nn.Module = private.to(self._device, self._dtype, memory_format=layout).eval()
             return moved
         except (RuntimeError, AssertionError) as error:  # torch asserts that it was built for the device
             hint = "; without a device it runs on the processor" if isinstance(error, AssertionError) else ""
@@ -116,7 +123,7 @@ class TorchModel(Model):
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
-        return is_torch_module(source)
+        return is_torch_module(source) or is_exported(source)
 
     @classmethod
     def of(cls, source: ModelSource, options: ModelOptions) -> "TorchModel":
@@ -129,15 +136,17 @@ class TorchModel(Model):
             options.independence,
             options.compile,
             source.made_by,
+            options.output,
         )
 
     @classmethod
     def sendable(cls, source: Any, options: dict[str, Any]) -> object:
         """A module that may be unpickled where there is no such GPU; `options` say where it is to run."""
-        first = next(source.parameters(), None)
+        module = plain_copy(source)
+        first = next(module.parameters(), None)
         if first is not None:
             options.setdefault("device", first.device.type)
-        return copy.deepcopy(source).cpu()
+        return module.cpu()
 
     @property
     def placement(self) -> InputPlacement | None:
@@ -187,7 +196,7 @@ class TorchModel(Model):
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
         example = self._example(shape, batch)
-        made = export_module(self._module, example)
+        made = export_module(self._scoring, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
             return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)
@@ -229,6 +238,7 @@ class TorchModel(Model):
             independence=self.demand,
             compilation=self._compilation,
             made_by=self._made_by,
+            output=self._output,
         )
         if other.identity() != self.identity():
             raise ValueError(
@@ -243,23 +253,27 @@ class TorchModel(Model):
     @cached_property
     def _recipe(self) -> bytes:
         """The factory that made the module, or the module itself as it is now, on the CPU."""
-        options = {"dtype": self._precision, "channels_last": self._channels_last}
+        if is_scripted(self._module):
+            raise ValueError(
+                "a TorchScript module cannot be made again in a fresh process, nor its code be read: give the "
+                "torch.nn.Module that it was made from, or export that one to ONNX"
+            )
+        options = {"dtype": self._precision, "channels_last": self._channels_last, "output": self._output}
         source: object = self._made_by
         if source is None:
             source = self._module if self._device.type == "cpu" else copy.deepcopy(self._module).cpu()
         return ModelRecipe(TorchModel.of, source, options, torch_flags(), self._digest.sha256).frozen()
 
     def vote(self, values: Any) -> Votes:
-        torch = self._torch
+        from .torch_scores import chosen_scores, count_classes, first_maximum
+
         self._check_eval()
         batch = self.cast(values)  # not in inference mode: compiled code takes one kind of tensor only
-        with torch.inference_mode():
-            scores = self._run(batch)
-            if not isinstance(scores, torch.Tensor):
-                raise ValueError(f"the model's output must be one tensor [batch, classes], not {type(scores).__name__}")
-            check_scores(tuple(scores.shape), not (scores.is_complex() or scores.dtype == torch.bool), len(values))
+        with self._torch.inference_mode():
+            scores = chosen_scores(self._run(batch), None)
+            classes = count_classes(scores, len(values))
             labels = first_maximum(scores)
-        return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), scores.shape[1])
+        return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), classes)
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
@@ -297,9 +311,9 @@ class TorchModel(Model):
             batch = batch.contiguous(memory_format=torch.channels_last)
         return batch  # type: ignore[no-any-return]
 
-    def _run(self, batch: "torch.Tensor") -> "torch.Tensor":
+    def _run(self, batch: "torch.Tensor") -> Any:
         try:
-            return self.forward(batch)  # type: ignore[no-any-return]
+            return self.forward(batch)
         except self._torch.cuda.OutOfMemoryError as error:
             raise ValueError(
                 f"{self._device} has no memory for a batch of shape {list(batch.shape)}; its size is fixed by the "
@@ -341,17 +355,10 @@ class TorchModel(Model):
             "compile": self._compilation,
             "runs": "exported-graph" if self._independence.proved else "module",
             "threads": str(self._torch.get_num_threads()),
+            **({} if self._output is None else {"output": output_flag(self._output)}),
             **{name: str(value) for name, value in torch_flags().items()},
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
-
-
-def first_maximum(scores: "torch.Tensor") -> "torch.Tensor":
-    """The class with the highest score, of several the first (as torch promises for `max`); NOBODY if one is NaN."""
-    import torch
-
-    best, labels = scores.max(dim=1)
-    return torch.where(best.isnan(), NOBODY, labels)
 
 
 def _device_named(name: str) -> "torch.device":

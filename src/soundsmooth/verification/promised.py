@@ -91,7 +91,7 @@ def _check_values(known: FlagValues, text: str) -> list[str]:
         allowed = known.get(name, ())
         if allowed is None:
             whole(value, name)
-        elif value not in allowed:
+        elif not (allowed(value) if callable(allowed) else value in allowed):
             raise ValueError(f"the promise has a flag that this version does not know: {word!r:.80}")
         names.append(name)
     return names
@@ -192,12 +192,12 @@ def _independence(identity: Identity, promised: Independence) -> Check:
 def machine_differences(identity: Identity, promise: Promise) -> list[str]:
     """Where the machine at hand is not the promised one: kind of device, kernel flags.
 
-    Which process runs a graph does not change its votes, nor does the digest by which a model is named: so these are no
-    differences, and no excuse for one.
+    Which process runs a graph does not change its votes, nor does the digest by which a model is named; and the output
+    that votes is the promised one, whatever it is called here. So these are no differences, and no excuse for one.
     """
     promised = {"device": promise.values["device"], **promise.flags}
     here = {"device": identity.device, **identity.flags}
-    names = sorted((promised.keys() | here.keys()) - {"isolated", "digest"})
+    names = sorted((promised.keys() | here.keys()) - {"isolated", "digest", "output"})
     return [
         f"{name} {promised.get(name, 'none')} -> {here.get(name, 'none')}"
         for name in names

@@ -124,8 +124,7 @@ def _fits(frame: Frame, rows: int) -> bool:
     """Whether a header announces scores for so many rows; a ValueError if it announces an output that is no scores."""
     if frame.kind != SCORES or not _is_array(frame):
         return False
-    check_scores(frame.sizes, TYPES[frame.type] != "bool", rows)
-    return frame.sizes[1] <= MOST_CLASSES
+    return check_scores(frame.sizes, np.dtype(TYPES[frame.type]).kind, rows) <= MOST_CLASSES
 
 
 def _is_array(frame: Frame) -> bool:

@@ -1,0 +1,56 @@
+"""Fitted classifiers as scikit-learn has them, recognised by their methods: nothing is imported."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.grid import Floats
+from .callables import CallableModel, Scores
+from .options import ModelOptions
+
+#: The scores, by the first of these methods that an estimator has.
+METHODS = ("decision_function", "predict_proba")
+
+
+class EstimatorModel(CallableModel):
+    """A fitted estimator: it gets each image as one row of floats, and its scores vote.
+
+    Its classes are 0, 1, 2, …: they are what labels are compared with. For two classes a `decision_function` returns
+    one logit per row, and votes by the rule for these.
+    """
+
+    @classmethod
+    def accepts(cls, source: object, options: ModelOptions) -> bool:
+        can = any(hasattr(source, method) for method in METHODS)
+        return can and hasattr(source, "fit") and not isinstance(source, type)
+
+    @classmethod
+    def scores_of(cls, source: Any) -> Scores:
+        classes = getattr(source, "classes_", None)
+        if classes is None:
+            raise ValueError(f"this {type(source).__name__} has no classes: fit it first, with estimator.fit(x, y)")
+        if isinstance(classes, list) or np.asarray(classes).tolist() != list(range(len(classes))):
+            raise ValueError(
+                f"the estimator's classes must be 0, 1, 2, …, not {_some(classes)}: fit it with these numbers, "
+                "y = np.unique(y, return_inverse=True)[1]"
+            )
+        method = next(method for method in METHODS if hasattr(source, method))
+        return partial(_scores_of_rows, getattr(source, method), len(classes))
+
+
+def _scores_of_rows(method: Any, classes: int, batch: Floats) -> npt.NDArray[Any]:
+    """The scores; a ValueError unless there is one for each class, or one logit for two."""
+    scores = np.asarray(method(batch.reshape(len(batch), -1)))
+    found = 2 if scores.ndim == 1 else scores.shape[-1]
+    if found != classes:
+        raise ValueError(
+            f"the estimator returns {found} scores per row for {classes} classes; a support vector machine needs "
+            'decision_function_shape="ovr"'
+        )
+    return scores
+
+
+def _some(classes: Any) -> str:
+    return f"{list(classes)!s:.60}"
