@@ -1,10 +1,9 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -24,12 +23,11 @@ from .models.load import recipe_of
 from .noise import Gaussian, Law
 from .runs.data import inputs_of
 from .runs.engines import remote_pool
+from .runs.information import names_of
 from .runs.lone_image import certify_image
-from .runs.pipeline import Advance
-from .runs.plan import RunPlan, plan_run
+from .runs.plan import plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, run_secret, start_run
-from .runs.store import Store
+from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, meter_of, run_secret, start_run
 from .runs.stored import RunTerms
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
@@ -160,10 +158,11 @@ class Smoother:
         chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
-            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over)
+            names = names_of(self._model, images)
+            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names)
             on_error.callback(store.close)
-            with show_progress(plan, store) if progress else nullcontext(_nothing) as advance:
-                run = finish_run(plan, store, on_result or _nothing, advance)
+            with meter_of(plan, store) if progress else nullcontext() as meter:
+                run = finish_run(plan, store, on_result or _nothing, meter)
             on_error.pop_all()
         warn_of_failures(run)
         return run
@@ -214,18 +213,6 @@ class Smoother:
 
 def _nothing(_: object) -> None:
     pass
-
-
-@contextmanager
-def show_progress(plan: RunPlan, store: Store) -> Iterator[Advance]:
-    """A progress bar over the noisy copies of a run, from where it stands."""
-    from .core.progress import progress_bar
-
-    bar = progress_bar()
-    task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
-    bar.advance(task, store.copies_voted())
-    with bar:
-        yield partial(bar.advance, task)
 
 
 def warn_of_failures(run: Run) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import SupportsIndex
 
-from ..core.integers import integer
+from ..core.integers import whole_number
 from ..exact import BOUNDS, Rational, probability
 from ..noise.sources import NOISE_MODES, NoiseMode
 
@@ -47,8 +47,9 @@ def promised_settings(promised: Mapping[str, str]) -> Settings:
     return settings(int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"])
 
 
-def copies(value: SupportsIndex, name: str) -> int:
-    """A number of noisy copies: an integer between 1 and 10⁹."""
-    if not 1 <= integer(value, name) <= MOST_COPIES:
+def copies(value: SupportsIndex | float, name: str) -> int:
+    """A number of noisy copies: an integer between 1 and 10⁹; 1e5 is one."""
+    count = whole_number(value, name)
+    if not 1 <= count <= MOST_COPIES:
         raise ValueError(f"{name} must be an integer between 1 and 10⁹, not {value!r}")
-    return integer(value, name)
+    return count

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
 from .. import embedded
@@ -17,17 +17,18 @@ from ..certification.report import decimal_above
 from ..core.decimals import truncated
 from ..core.grid import Grid
 from ..core.plain_files import read_plain
-from ..core.progress import progress_bar
+from ..core.progress import Meter
 from ..exact import positive, probability
 from ..models.onnx_file import read_model
 from ..models.protocol import CLOSED
 from ..models.registry import digest_binds
+from ..noise.law import promised_law
 from ..runs.data import read_npz
 from ..smoothing.classifier import Smoothing
 from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
 from .options import BETA, Choices, To
-from .plain import print_line, printable, say
+from .plain import print_line, printable, say, screen
 from .prepare import is_demo
 from .screens import show_accuracy
 
@@ -39,16 +40,14 @@ MOST_OF_A_PROMISE = 1 << 20
 
 def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
-    as_json, bar = choices.get("json", False), progress_bar()
-    aside = Console(stderr=True, soft_wrap=True, highlight=False)
-    given = _given(choices)
-    with bar:
-        announce = aside.print if as_json else partial(say, bar.console)
-        result = audit_file(choices.get("target"), given, announce, _progress(bar))
+    as_json, quiet = choices.get("json", False), choices.get("quiet", False)
+    console = screen(quiet, stderr=as_json)  # with --json, nothing else goes to standard output
+    with ExitStack() as shown:
+        result = audit_file(choices.get("target"), _given(choices), partial(say, console), _progress(console, shown))
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
-        show(Console(), result)
+        show(console, result)
     if result.conclusion.code:
         raise typer.Exit(result.conclusion.code)
 
@@ -82,9 +81,17 @@ def _inputs(choices: Choices, grid: Grid) -> Inputs:
     return read_npz(choices.path("data") or embedded.IMAGES, grid, **choices.going_to(To.DATA))
 
 
-def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
-    def begin(total: int) -> Callable[[int], None]:
-        return partial(bar.advance, bar.add_task("voting again", total=total))
+def _progress(console: Console, shown: ExitStack) -> Callable[[int], Callable[[int], None]]:
+    """Meters of votes that are repeated, shown until the audit is over."""
+
+    def begin(copies: int) -> Callable[[int], None]:
+        meter = shown.enter_context(Meter("voting again", copies, copies, "copies", console=console))
+
+        def advance(count: int) -> None:
+            meter.finish_items(count)
+            meter.advance(count)
+
+        return advance
 
     return begin
 
@@ -159,7 +166,8 @@ def _show_accuracy(console: Console, result: Verification) -> None:
     columns = {f"as stated, of all {result.tally.promised} promised images": stated}
     if result.replay is not None and confirmed and not result.refuted:
         columns[f"confirmed for the set (error beta = {decimal_above(result.replay.beta)})"] = confirmed
-    show_accuracy(console, columns)
+    assert result.promise is not None
+    show_accuracy(console, columns, promised_law(result.promise.values))
 
 
 COLUMNS = ("image", "class", "claimed", "replayed", "differ", "(i) alone", "(ii) struck", "(iii) honest")
