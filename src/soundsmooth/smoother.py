@@ -14,15 +14,18 @@ from .certification.certificate import Certificate, Prediction
 from .certification.promise import Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid, unmasked
-from .core.independence import parse_demand
+from .core.independence import DemandName, parse_demand
 from .core.limits import thread_count
 from .core.machine import gpus
-from .exact import Rational, positive
+from .exact import BoundName, Rational, positive
 from .models import model_of
+from .models.compiled import Compilation
 from .models.load import recipe_of
+from .models.options import Precision
 from .noise import Gaussian, Law
+from .noise.sources import NoiseMode
 from .runs.data import inputs_of
-from .runs.engines import remote_pool
+from .runs.engines import Engine, remote_pool
 from .runs.information import names_of
 from .runs.lone_image import certify_image
 from .runs.plan import plan_run
@@ -70,13 +73,13 @@ class Smoother:
         grid: Grid = IMAGES,
         batch_size: int | None = None,
         device: str | None = None,
-        dtype: str | None = None,
+        dtype: Precision | None = None,
         channels_last: bool = False,
-        compile: str = "none",
+        compile: Compilation = "none",
         threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
-        independence: str = "auto",
+        independence: DemandName = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
         again: SupportsIndex | None = None,
@@ -111,10 +114,10 @@ class Smoother:
         image: npt.ArrayLike,
         *,
         label: SupportsIndex | None = None,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
+        bound: BoundName = "clopper-pearson",
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
@@ -134,12 +137,12 @@ class Smoother:
         labels: Sequence[SupportsIndex] | None = None,
         *,
         out: str | Path | None = None,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
-        noise: str = "fresh",
-        engine: str = "local",
+        bound: BoundName = "clopper-pearson",
+        noise: NoiseMode = "fresh",
+        engine: Engine = "local",
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
         progress: bool = False,
@@ -173,12 +176,12 @@ class Smoother:
         labels: Sequence[SupportsIndex] | None = None,
         *,
         seed: str | bytes,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
-        noise: str = "fresh",
-        engine: str = "local",
+        bound: BoundName = "clopper-pearson",
+        noise: NoiseMode = "fresh",
+        engine: Engine = "local",
     ) -> Promise:
         """The promise that `certify_all` makes with the same arguments; no coin is tossed.
 
@@ -189,7 +192,7 @@ class Smoother:
             chosen = settings(n0, n, alpha, bound, noise)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
-    def predict(self, image: npt.ArrayLike, *, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
+    def predict(self, image: npt.ArrayLike, *, n: int | float = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it

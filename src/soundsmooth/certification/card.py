@@ -1,8 +1,10 @@
 """How a certificate or a prediction looks in Python: one line, and a small card in a notebook."""
 
 from collections.abc import Iterable
+from fractions import Fraction
 from html import escape
 
+from ..core.decimals import exact_text
 from ..core.grid import IMAGES, Grid
 
 _CELL = "text-align:left;padding:2px 10px 2px 0"
@@ -11,6 +13,14 @@ _CELL = "text-align:left;padding:2px 10px 2px 0"
 def unit_of(grid: Grid) -> str:
     """What radii are multiples of: "in units of …"."""
     return "the [0, 1] range" if grid == IMAGES else f"value 1 on the grid {grid.text}"
+
+
+def short(number: str) -> str:
+    """An exact number of a record as people write it: 1/1000 is 0.001. What is no number stays as it is."""
+    try:
+        return exact_text(Fraction(number))
+    except (ValueError, ZeroDivisionError):
+        return number
 
 
 def line(kind: str, index: int, parts: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from ..exact import BOUNDS, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
-from .card import card, line, unit_of
+from .card import card, line, short, unit_of
 from .certify import Counts, Measurement, Verdict, verdict
 from .fields import (
     COUNT,
@@ -141,13 +141,13 @@ class Certificate:
         return unit_of(Grid.of_text(self.promise.values["grid"]))
 
     def __repr__(self) -> str:
-        return line("Certificate", self.index, (self._answer(4), f"α = {self.promise.values['alpha']}"))
+        return line("Certificate", self.index, (self._answer(4), f"α = {short(self.promise.values['alpha'])}"))
 
     def _repr_html_(self) -> str:
         rows = (
             ("answer", self._answer(6)),
             ("radius in units of", self.unit),
-            ("false with probability", f"≤ {self.promise.values['alpha']}"),
+            ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
             ("true class", "not given" if self.truth is None else self.truth),
             ("independence", self.independence_claim),
@@ -160,7 +160,10 @@ class Certificate:
         """The class and where it holds, or an abstention."""
         if self.label is None:
             return "abstained"
-        return f"class {self.label}, {self.norm} < {truncated(self.radius, digits)}"
+        try:
+            return f"class {self.label}, {self.norm} < {truncated(self.radius, digits)}"
+        except (ValueError, OverflowError):  # a record from elsewhere may have a law or a radius that there is not
+            return f"class {self.label}, no radius"
 
     def __str__(self) -> str:
         alpha, unit = self.promise.values["alpha"], f" in units of {self.unit}"
@@ -303,14 +306,14 @@ class Prediction:
         return self.label is None
 
     def __repr__(self) -> str:
-        return line("Prediction", self.index, (self._answer, f"n = {self.n}", f"α = {self.alpha}"))
+        return line("Prediction", self.index, (self._answer, f"n = {self.n}", f"α = {short(self.alpha)}"))
 
     def _repr_html_(self) -> str:
         rows = (
             ("answer", self._answer),
-            ("wrong with probability", f"≤ {self.alpha}"),
+            ("wrong with probability", f"≤ {short(self.alpha)}"),
             ("noisy copies", self.n),
-            ("σ", self.sigma),
+            ("σ", short(self.sigma)),
         )
         return card(f"Prediction for image {self.index}", rows)
 

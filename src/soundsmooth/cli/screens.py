@@ -13,7 +13,7 @@ from ..certification.certificate import Certificate
 from ..certification.promise import Inputs
 from ..certification.report import decimal_above, decimal_below, largest_radius, radii_that_occur
 from ..certification.settings import Settings
-from ..core.decimals import truncated
+from ..core.decimals import exact_text, truncated
 from ..core.independence import Independence
 from ..noise import Law
 from ..noise.law import promised_law
@@ -42,12 +42,6 @@ def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, inde
         why = "at this α nothing can be certified, even if all copies agree"
         print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
     print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
-
-
-def _exact(value: Fraction) -> str:
-    """A rational as a decimal if it has a short one, else as a quotient."""
-    decimal = decimal_below(value, 6).rstrip("0").rstrip(".")
-    return decimal if Fraction(decimal) == value else str(value)
 
 
 def show_row(console: Console, record: Certificate | Failure) -> None:
@@ -106,7 +100,7 @@ def _date(text: str) -> str:
 
 def _settings(law: Law, chosen: Settings) -> str:
     return (
-        f"σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, "
+        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {exact_text(chosen.alpha)}, {chosen.bound}, "
         f"{chosen.noise} noise"
     )
 
@@ -159,7 +153,8 @@ def _show_radii(console: Console, store: Store, done: Progress) -> None:
             f"of {so_far} done so far": {radius: share * grown for radius, share in of_all.items()},
             f"of all {done.images}, at least": of_all,
         }
-    show_accuracy(console, columns, law)
+    show_accuracy(console, columns)
+    say(console, radii_unit(law))
     average = f"{decimal_below(mean)}" if not done.open else f"{decimal_below(mean * grown)} so far"
     least = f", at least {decimal_below(mean)} of all" if done.open else ""
     say(console, f"average certified radius {average}{least}")
@@ -193,7 +188,7 @@ def _show_troubles(console: Console, store: Store, done: Progress, finding: tupl
         say(console, f"{done.findings} findings. The first is about image {number}: {text}")
 
 
-def show_accuracy(console: Console, columns: Mapping[str, Mapping[Fraction, Fraction]], law: Law) -> None:
+def show_accuracy(console: Console, columns: Mapping[str, Mapping[Fraction, Fraction]]) -> None:
     """Certified accuracy: for each radius, the share of images that are correct with a larger one, truncated.
 
     Several columns are several answers for the same radii.
@@ -203,7 +198,6 @@ def show_accuracy(console: Console, columns: Mapping[str, Mapping[Fraction, Frac
         table.add_row(decimal_below(radius, 2), *(decimal_below(shares[radius]) for shares in columns.values()))
     console.print()
     console.print(table)
-    say(console, radii_unit(law))
 
 
 def radii_unit(law: Law) -> str:

@@ -6,7 +6,7 @@ docs/noise.md.
 
 from .balls import float_above, float_below
 from .binomial import clopper_pearson_above, clopper_pearson_below, fair_coin_rejected, hoeffding_below
-from .bounds import BOUNDS, Bound, Look
+from .bounds import BOUNDS, Bound, BoundName, Look
 from .breakpoints import breakpoint_floor, breakpoint_floors
 from .radius import radius_below, radius_two_below
 from .rationals import Rational, positive, probability, rational
@@ -14,6 +14,7 @@ from .rationals import Rational, positive, probability, rational
 __all__ = [
     "BOUNDS",
     "Bound",
+    "BoundName",
     "Look",
     "Rational",
     "breakpoint_floor",

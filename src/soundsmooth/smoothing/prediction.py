@@ -13,7 +13,7 @@ from .classifier import Smoothing, check_unchanged
 from .voting import Voting, sample_under_noise
 
 
-def predict(smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational) -> Prediction:
+def predict(smoothing: Smoothing, index: int, x: Levels, n: int | float, alpha: Rational) -> Prediction:
     """One prediction under a key of its own, which the operating system draws and the answer discloses.
 
     Guarantee: a label other than the smoothed classifier's own is returned with probability at most α, for a model
