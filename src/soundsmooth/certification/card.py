@@ -1,5 +1,6 @@
 """How a certificate or a prediction looks in Python: one line, and a small card in a notebook."""
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from html import escape
@@ -7,6 +8,7 @@ from html import escape
 from ..core.decimals import exact_text
 from ..core.grid import IMAGES, Grid
 
+_NUMBER = re.compile("[0-9]{1,20}(/[1-9][0-9]{0,19})?")
 _CELL = "text-align:left;padding:2px 10px 2px 0"
 
 
@@ -17,10 +19,7 @@ def unit_of(grid: Grid) -> str:
 
 def short(number: str) -> str:
     """An exact number of a record as people write it: 1/1000 is 0.001. What is no number stays as it is."""
-    try:
-        return exact_text(Fraction(number))
-    except (ValueError, ZeroDivisionError):
-        return number
+    return exact_text(Fraction(number)) if _NUMBER.fullmatch(number) else number
 
 
 def line(kind: str, index: int, parts: Iterable[str]) -> str:

@@ -100,8 +100,8 @@ def _date(text: str) -> str:
 
 def _settings(law: Law, chosen: Settings) -> str:
     return (
-        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {exact_text(chosen.alpha)}, {chosen.bound}, "
-        f"{chosen.noise} noise"
+        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {exact_text(chosen.alpha)}, "
+        f"{chosen.bound}, {chosen.noise} noise"
     )
 
 
