@@ -83,6 +83,6 @@ def test_a_terminal_shows_one_live_line() -> None:
 
 
 def test_rates_are_in_the_unit_that_one_can_read() -> None:
-    assert [rate_text(rate, "images") for rate in (250.0, 1.234, 0.5, 0.001, 0.0001, 0.0)] == [
-        "250 images/s", "1.23 images/s", "30 images/min", "3.6 images/h", "8.64 images/day", "",
+    assert [rate_text(rate, "images") for rate in (1634.5, 250.0, 1.234, 0.5, 0.001, 0.0001, 0.0)] == [
+        "1,634 images/s", "250 images/s", "1.23 images/s", "30 images/min", "3.6 images/h", "8.64 images/day", "",
     ]  # fmt: skip

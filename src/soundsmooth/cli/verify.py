@@ -42,7 +42,8 @@ def run_verify(choices: Choices) -> None:
     as_json, quiet = choices.get("json", False), choices.get("quiet", False)
     console = screen(quiet, stderr=as_json)  # with --json, nothing else goes to standard output
     with ExitStack() as shown:
-        result = audit_file(choices.get("target"), _given(choices), partial(say, console), _progress(console, shown))
+        meters = _progress(Console(quiet=True) if as_json else console, shown)
+        result = audit_file(choices.get("target"), _given(choices), partial(say, console), meters)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:

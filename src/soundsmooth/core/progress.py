@@ -123,5 +123,6 @@ def rate_text(per_second: float, noun: str) -> str:
     """A rate in the unit in which it is a number that one can read; nothing if it is not known."""
     for seconds, unit in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
-            return f"{per_second * seconds:.3g} {noun}/{unit}"
+            rate = per_second * seconds
+            return f"{rate:,.0f} {noun}/{unit}" if rate >= 100 else f"{rate:.3g} {noun}/{unit}"
     return f"{per_second * 86400:.3g} {noun}/day" if per_second else ""

@@ -82,6 +82,8 @@ class _RunHeader:
         missing = [name for name in NAMES if not isinstance(held.get(name), str)]
         if missing:
             raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
+        if not all(isinstance(value, str) for value in held.values()):
+            raise ValueError("the run says something that is no text")
         unknown = sorted(str(name) for name in held.keys() - {*NAMES, *INFORMATION})
         if unknown:
             raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
