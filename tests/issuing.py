@@ -1,6 +1,6 @@
 """Certificates for inputs, without a file: the one way in which tests ask for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import soundsmooth as ss
 from soundsmooth.certification.promise import Inputs, Secret
@@ -14,7 +14,6 @@ def issue(
     inputs: Inputs,
     settings: Settings,
     secret: Secret,
-    progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[ss.Certificate]:
     """A certificate for every input, in order."""
-    return iter(certify_inputs(smoothing, inputs, settings, secret, progress))
+    return iter(certify_inputs(smoothing, inputs, settings, secret))

@@ -142,7 +142,7 @@ def test_threads_are_checked_before_a_model_is_made(make: Callable, threads: flo
         bad("n must be an integer between 1", n=0),
         bad("n0 must be an integer between 1", n0=-5),
         bad("n must be an integer between 1", n=10**9 + 1),
-        bad("n must be an integer", n=1e5),
+        bad("n must be an integer", n=1.5),
         bad("alpha must lie strictly between 0 and 1", alpha=0),
         bad("alpha must lie strictly between 0 and 1", alpha="1"),
         bad("alpha must lie strictly between 0 and 1", alpha=1.5),

@@ -1,10 +1,8 @@
 """The pleasant surface: one object that certifies and predicts."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -12,22 +10,24 @@ from .certification.certificate import Certificate, Prediction
 from .certification.promise import Inputs, Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid
-from .core.independence import parse_demand
+from .core.independence import DemandName, parse_demand
 from .core.layouts import check_layout
 from .core.limits import thread_count
 from .core.machine import gpus
 from .data.load import load, load_image
-from .exact import Rational, positive
+from .exact import BoundName, Rational, positive
 from .models import model_of
+from .models.compiled import Compilation
 from .models.load import recipe_of
+from .models.options import Precision
 from .noise import Gaussian, Law
-from .runs.engines import remote_pool
+from .noise.sources import NoiseMode
+from .runs.engines import Engine, remote_pool
+from .runs.information import names_of
 from .runs.lone_image import certify_image
-from .runs.pipeline import Advance
-from .runs.plan import RunPlan, plan_run
+from .runs.plan import plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, run_secret, start_run
-from .runs.store import Store
+from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, meter_of, run_secret, start_run
 from .runs.stored import RunTerms
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
@@ -76,14 +76,14 @@ class Smoother:
         layout: str = "as-is",
         batch_size: int | None = None,
         device: str | None = None,
-        dtype: str | None = None,
+        dtype: Precision | None = None,
         channels_last: bool = False,
-        compile: str = "none",
+        compile: Compilation = "none",
         threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
         output: str | int | None = None,
-        independence: str = "auto",
+        independence: DemandName = "auto",
         untrusted: bool = False,
         timeout: float | None = None,
         again: SupportsIndex | None = None,
@@ -125,10 +125,10 @@ class Smoother:
         image: Any,
         *others: object,
         label: SupportsIndex | None = None,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
+        bound: BoundName = "clopper-pearson",
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
@@ -148,12 +148,12 @@ class Smoother:
         labels: Any = None,
         *,
         out: str | Path | None = None,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
-        noise: str = "fresh",
-        engine: str = "local",
+        bound: BoundName = "clopper-pearson",
+        noise: NoiseMode = "fresh",
+        engine: Engine = "local",
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
         progress: bool = False,
@@ -174,10 +174,11 @@ class Smoother:
         chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
-            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over)
+            names = names_of(self._model, data)
+            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names)
             on_error.callback(store.close)
-            with show_progress(plan, store) if progress else nullcontext(_nothing) as advance:
-                run = finish_run(plan, store, on_result or _nothing, advance)
+            with meter_of(plan, store) if progress else nullcontext() as meter:
+                run = finish_run(plan, store, on_result or _nothing, meter)
             on_error.pop_all()
         warn_of_failures(run)
         return run
@@ -188,12 +189,12 @@ class Smoother:
         labels: Any = None,
         *,
         seed: str | bytes,
-        n0: int = 100,
-        n: int = 100_000,
+        n0: int | float = 100,
+        n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: str = "clopper-pearson",
-        noise: str = "fresh",
-        engine: str = "local",
+        bound: BoundName = "clopper-pearson",
+        noise: NoiseMode = "fresh",
+        engine: Engine = "local",
     ) -> Promise:
         """The promise that `certify_all` makes with the same arguments; no coin is tossed.
 
@@ -204,7 +205,7 @@ class Smoother:
             chosen = settings(n0, n, alpha, bound, noise)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
-    def predict(self, image: Any, *others: object, n: int = 1000, alpha: Rational = "0.001") -> Prediction:
+    def predict(self, image: Any, *others: object, n: int | float = 1000, alpha: Rational = "0.001") -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
@@ -243,18 +244,6 @@ def reject_positional(others: tuple[object, ...], how: str) -> None:
     """A TypeError for a call that looks like one of the scripts of the field."""
     if others:
         raise TypeError(f"{how}; soundsmooth.compat.Smooth(model, num_classes, sigma) has the signatures of older code")
-
-
-@contextmanager
-def show_progress(plan: RunPlan, store: Store) -> Iterator[Advance]:
-    """A progress bar over the noisy copies of a run, from where it stands."""
-    from .core.progress import progress_bar
-
-    bar = progress_bar()
-    task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
-    bar.advance(task, store.copies_voted())
-    with bar:
-        yield partial(bar.advance, task)
 
 
 def warn_of_failures(run: Run) -> None:

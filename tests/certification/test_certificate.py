@@ -239,7 +239,7 @@ def test_a_consistent_record_with_another_n_is_refused() -> None:
 def test_nothing_that_is_shown_is_rounded_up() -> None:
     """The text, the TSV row and the row on the screen of a radius that rounds up to 1."""
     record = replace(certificate(), radius=0.99999999, p_lower=0.99999999)
-    assert "‖δ‖₂ < 0.999999 (p ≥ 0.999999" in str(record)
+    assert "‖δ‖₂ < 0.999999 in units of the [0, 1] range (p ≥ 0.999999" in str(record)
     assert certificate_row(record).split("\t")[3] == "0.999999"
     with Console(record=True, width=100) as console:
         show_row(console, record)

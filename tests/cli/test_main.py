@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import soundsmooth as ss
-from command import PROCESS, error_of, heed_interrupts, run_command
+from command import PROCESS, error_of, heed_interrupts, left_as_it_was, run_command
 from soundsmooth import embedded
 from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler
 
@@ -40,7 +41,7 @@ def test_the_demo_shows_rows_a_table_and_the_next_command() -> None:
     assert "certified accuracy" in out
     assert "average certified radius" in out
     assert "soundsmooth certify --limit 1000 --n 100000 --out" in out
-    assert "Key: self-chosen" in out
+    assert "Self-chosen key (docs/audit.md)" in out
 
 
 def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ TOO_MANY = "threads must be between 1 and 1024"
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--out", "no/n.npy"), "there is no folder"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,0", "--out", "n.npy"), "shape is"),
         (("certify", "--seed", ""), "the seed is empty"),
-        (("certify", "--n", "1e5"), "--n"),
+        (("certify", "--n", "1.5"), "--n"),
         (("certify", "--nosuch"), "No such option"),
         (("certify", "--nonce", "12" * 32), "give the seed as well"),
         (("noise", "--key", HEX, "--sigma", 1, "--shape", "2,2", "--threads", -2, "--out", "n.npy"), "threads must"),
@@ -519,3 +520,43 @@ def test_independence_can_be_measured(data: Path, tmp_path: Path) -> None:
     audit = run_command("verify", kept, "--model", model(), "--data", data, "--replay", "all").stdout
     assert "rows of drawn blocks are voted again, alone" in audit
     assert "goes with measured independence" in error_of("certify", model(), data, *SMALL, "--again", "5")
+
+
+def test_quiet_shows_nothing_but_errors(data: Path, tmp_path: Path) -> None:
+    """Also no warning: that σ is large is one."""
+    run = tmp_path / "run.db"
+    done = run_command("certify", model(), data, *SMALL, "--sigma", "5", "--out", run, "--quiet")
+    assert (done.stdout, done.stderr) == ("", "")
+    assert run.exists()
+    assert run_command("verify", run, "--quiet") == (0, "", "")
+    assert run_command("predict", model(), data, "--n", 50, "--limit", 1, "--quiet") == (0, "", "")
+    assert "n must be" in error_of("certify", model(), data, "--n", "0", "--quiet")
+
+
+@pytest.mark.parametrize("command", [(), ("certify",), ("runs",), ("runs", "show"), ("lab", "break"), ("bench", "cpu")])
+def test_help_has_a_short_name_everywhere(command: tuple[str, ...]) -> None:
+    assert run_command(*command, "-h").stdout == run_command(*command, "--help").stdout != ""
+
+
+def test_python_runs_the_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["soundsmooth", "--version"])
+    with left_as_it_was(), pytest.raises(SystemExit) as ended:
+        runpy.run_module("soundsmooth", run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("soundsmooth ")
+
+
+def test_numbers_as_people_write_them(data: Path, tmp_path: Path) -> None:
+    run_command(
+        "certify", model(), data, "--n", "1.2e2", "--n0", "1_0", "--limit", "1e0", "--out", tmp_path / "a.jsonl"
+    )
+    promise = ss.Certificate.from_json((tmp_path / "a.jsonl").read_text()).promise.values
+    assert (promise["n"], promise["n0"], promise["input count"]) == ("120", "10", "1")
+    assert "'1.5' is not an integer" in error_of("certify", model(), data, "--n", "1.5")
+
+
+def test_another_number_of_threads_says_what_to_add(data: Path, tmp_path: Path) -> None:
+    options = ("certify", model(), data, *SMALL, "--out", tmp_path / "run.db")
+    run_command(*options, "--threads", "1")
+    error = error_of(*options, "--threads", "2", "--batch-size", "50", "--no-votes")
+    assert error.endswith("To continue it: add --batch-size 100 --threads 1 and leave out --no-votes")

@@ -26,6 +26,9 @@ def test_processes_give_the_rows_of_threads(tmp_path: Path) -> None:
         run_certify(Choices({**SMALL, "engine": engine, "out": str(tmp_path / f"{name}.db")}, None))
     assert len(rows(tmp_path / "far.db")) == 3
     assert rows(tmp_path / "far.db") == rows(tmp_path / "near.db")
+    for name in ("near", "far"):
+        with Store.read(tmp_path / f"{name}.db") as store:
+            assert store.information.clean == 1  # asked of a worker, wherever it is
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,22 @@ def test_a_run_is_shown_continued_and_exported(data: Path, tmp_path: Path) -> No
 
     shown = words(run_command("runs", "show", tmp_path / "run.db").stdout)
     for text in (
-        "sigma: 1/4",
+        f"run {tmp_path / 'run.db'} model {MODEL} data {data} begun 20",
+        "finished 20",
         f"Whether it is so: soundsmooth verify {tmp_path / 'run.db'}",
         "3 images: 3 certified",
+        "accuracy 1.000 of 3 are right and certified",
+        "clean 1.000 of 3, by the model itself without noise",
+        "radii bound ‖δ‖₂, in units of the [0, 1] range",
         "for any of these 3 with at most 0.003",
-        pairs[0][0].commitment,
+        "Self-chosen key (docs/audit.md).",
     ):
         assert text in shown
+    assert "sigma: 1/4" not in shown  # results first, and the promise on request
+    assert pairs[0][0].commitment not in shown + out
+    details = words(run_command("runs", "show", tmp_path / "run.db", "--verbose").stdout)
+    assert "sigma: 1/4" in details
+    assert f"Commitment {pairs[0][0].commitment}" in details
     assert error_of("runs", "export", tmp_path / "run.db", "--to", tmp_path / "run.jsonl").endswith("remove it")
     assert list(tmp_path.glob("run.db*")) == [tmp_path / "run.db"]  # one file, and nothing beside it
 
@@ -185,7 +194,7 @@ def test_a_promise_is_no_markup(data: Path, tmp_path: Path) -> None:
     odd = replace(made, promise=Promise({**made.promise.values, "device": "[/x]"}))
     with open_store(tmp_path / "run.db", odd) as store:
         assert len(list(certify_into(store, odd))) == 1
-    assert "device:        [/x]\n" in run_command("runs", "show", tmp_path / "run.db").stdout
+    assert "device:        [/x]\n" in run_command("runs", "show", tmp_path / "run.db", "--verbose").stdout
 
 
 STALLS = """

@@ -198,7 +198,7 @@ def _whole(name: str, arguments: list[str], audits: list[list[str]], folder: Pat
         "run": run.name,
         "command": ["certify", *arguments],
         "code": code,
-        "shown": surface.numbers_shown(command("runs", "show", run).stdout),
+        "shown": surface.numbers_shown(command("runs", "show", run, "--verbose").stdout),
         "parquet": surface.parquet_rows(parquet),
         "certificates": exported(run, folder / f"{name}.jsonl"),
         "audits": found,

@@ -30,7 +30,7 @@ def a_copy(case: dict[str, Any], folder: Path) -> Path:
 @WHOLE
 def test_a_whole_run_is_shown_and_exported_alike(case: dict[str, Any], tmp_path: Path) -> None:
     run, name = a_copy(case, tmp_path), Path(case["run"]).stem
-    done = command("runs", "show", run)
+    done = command("runs", "show", run, "--verbose")
     assert done.code == 0, done.stderr
     assert numbers_shown(done.stdout) == case["shown"]
     for suffix in ("tsv", "csv", "jsonl"):

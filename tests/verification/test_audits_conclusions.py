@@ -21,8 +21,9 @@ from classifiers import brightness_of_three
 from soundsmooth.audit import Confirmed
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise
+from soundsmooth.cli.meaning import meaning
 from soundsmooth.cli.options import Choices
-from soundsmooth.cli.verify import meaning, run_verify
+from soundsmooth.cli.verify import run_verify
 from soundsmooth.models.onnx_file import OnnxModel
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import AuditInputs, Conclusion, Replay, Statement, Verification, audit_file

@@ -9,11 +9,12 @@ from math import prod
 from typing import Any, NoReturn
 
 from ..core.decimals import raised, truncated
-from ..core.grid import IMAGES
+from ..core.grid import Grid
 from ..exact import BOUNDS, price_above, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
+from .card import card, line, short, unit_of
 from .certify import Counts, Measurement, Verdict, verdict
 from .fields import (
     COUNT,
@@ -135,9 +136,43 @@ class Certificate:
         """Whether the model ran in a process that never held the key."""
         return self.promise.flags.get("isolated") == "yes"
 
+    @property
+    def norm(self) -> str:
+        """The norm of the perturbations δ that the radius bounds."""
+        return self.law.norm
+
+    @property
+    def unit(self) -> str:
+        """What the radius is a multiple of: for images, the [0, 1] range of their values."""
+        return unit_of(Grid.of_text(self.promise.values["grid"]))
+
+    def __repr__(self) -> str:
+        return line("Certificate", self.index, (self._answer(4), f"α = {short(self.promise.values['alpha'])}"))
+
+    def _repr_html_(self) -> str:
+        rows = (
+            ("answer", self._answer(6)),
+            ("radius in units of", self.unit),
+            ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
+            ("p", f"≥ {truncated(self.p_lower)}"),
+            ("true class", "not given" if self.truth is None else self.truth),
+            ("independence", self.independence_claim),
+            ("model", self.trust),
+            ("key", self.key),
+        )
+        return card(f"Certificate for image {self.index}", rows)
+
+    def _answer(self, digits: int) -> str:
+        """The class and where it holds, or an abstention."""
+        if self.label is None:
+            return "abstained"
+        try:
+            return f"class {self.label}, {self.norm} < {truncated(self.radius, digits)}"
+        except (ValueError, OverflowError):  # a record from elsewhere may have a law or a radius that there is not
+            return f"class {self.label}, no radius"
+
     def __str__(self) -> str:
-        alpha, grid = self.promise.values["alpha"], self.promise.values["grid"]
-        unit = "" if grid == IMAGES.text else f" on the grid {grid}"  # radii are in its unit, not that of [0, 1]
+        alpha, unit = self.promise.values["alpha"], f" in units of {self.unit}"
         price = "" if self.paid is None else f"{raised(self.paid, DIGITS)} paid for rounding to the grid, "
         origin = f"{price}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
@@ -310,6 +345,22 @@ class Prediction:
     @property
     def abstained(self) -> bool:
         return self.label is None
+
+    def __repr__(self) -> str:
+        return line("Prediction", self.index, (self._answer, f"n = {self.n}", f"α = {short(self.alpha)}"))
+
+    def _repr_html_(self) -> str:
+        rows = (
+            ("answer", self._answer),
+            ("wrong with probability", f"≤ {short(self.alpha)}"),
+            ("noisy copies", self.n),
+            ("σ", short(self.sigma)),
+        )
+        return card(f"Prediction for image {self.index}", rows)
+
+    @property
+    def _answer(self) -> str:
+        return "abstained" if self.label is None else f"class {self.label}"
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data."""

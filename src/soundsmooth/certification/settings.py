@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import SupportsIndex
+from typing import SupportsIndex, get_args
 
-from ..core.integers import integer
-from ..exact import BOUNDS, Rational, probability
+from ..core.integers import whole_number
+from ..exact import BoundName, Rational, probability
 from ..noise.sources import NOISE_MODES, NoiseMode
 
 MOST_COPIES = 10**9
-DEFAULT_BOUND = next(iter(BOUNDS))
+DEFAULT_BOUND: BoundName = get_args(BoundName)[0]
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Settings:
 
 
 def settings(
-    n0: int = 100,
-    n: int = 100_000,
+    n0: int | float = 100,
+    n: int | float = 100_000,
     alpha: Rational = "0.001",
     bound: str = DEFAULT_BOUND,
     noise: str = "fresh",
 ) -> Settings:
     """Settings from what the user wrote, or a ValueError that says what is wrong."""
     n0, n = copies(n0, "n0"), copies(n, "n")
-    if bound not in BOUNDS:
-        raise ValueError(f"bound must be one of {', '.join(BOUNDS)}, not {bound!r}")
+    if bound not in get_args(BoundName):
+        raise ValueError(f"bound must be one of {', '.join(get_args(BoundName))}, not {bound!r}")
     mode = next((known for known in NOISE_MODES if known == noise), None)
     if mode is None:
         raise ValueError(f"noise must be one of {', '.join(NOISE_MODES)}, not {noise!r}")
@@ -47,8 +47,9 @@ def promised_settings(promised: Mapping[str, str]) -> Settings:
     return settings(int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"])
 
 
-def copies(value: SupportsIndex, name: str) -> int:
-    """A number of noisy copies: an integer between 1 and 10⁹."""
-    if not 1 <= integer(value, name) <= MOST_COPIES:
+def copies(value: SupportsIndex | float, name: str) -> int:
+    """A number of noisy copies: an integer between 1 and 10⁹; 1e5 is one."""
+    count = whole_number(value, name)
+    if not 1 <= count <= MOST_COPIES:
         raise ValueError(f"{name} must be an integer between 1 and 10⁹, not {value!r}")
-    return integer(value, name)
+    return count

@@ -1,24 +1,24 @@
 """`soundsmooth certify`: a row per image while it runs, then what they say together."""
 
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import typer
-from rich import get_console
 from rich.console import Console
 
 from ..certification.certificate import Certificate
 from ..certification.promise import is_digest
-from ..core.progress import progress_bar
 from ..runs.database import is_run
+from ..runs.information import names_of
+from ..runs.other_terms import OtherTermsError, how_to_continue
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
 from ..runs.plan import RunPlan
-from ..runs.run import begun_terms, finish_run, in_order, run_secret, start_run
+from ..runs.run import begun_terms, finish_run, in_order, meter_of, run_secret, start_run
 from ..runs.store import Store
 from ..runs.stored import Failure, RunTerms
-from .options import Choices
-from .plain import say
-from .prepare import chosen_settings, engine_name, is_demo, pool_and_images
+from .options import Choices, as_written, dashed
+from .plain import say, screen
+from .prepare import chosen_settings, engine_name, is_demo, named_files, pool_and_images
 from .screens import show_head, show_row, show_summary
 
 ALL_IMAGES = 1000
@@ -38,23 +38,23 @@ def run_certify(choices: Choices) -> None:
     hidden = run_secret(begun, choices.get("seed"), choices.get("nonce"))  # wrong ones before the model is loaded
     noted, unseeded = noted_commitment(choices, begun), begun is None and choices.get("seed") is None
     votes, mixed = not choices.get("no_votes"), bool(choices.get("allow_mixed"))
+    console, names = screen(choices.get("quiet", False)), names_of(*named_files(choices))
     output = Output(None if kept else out, CERTIFY_HEADER, (*SUFFIXES, ".db"))
-    with output, pool_and_images(choices, begun) as (pool, images):
+    with output, pool_and_images(choices, begun) as (pool, images), advised():
         plan, store = start_run(
-            pool, images, chosen, hidden, kept, votes=votes, allow_mixed=mixed, commitment=noted, may_take_over=unseeded
-        )
+            pool, images, chosen, hidden, kept, votes=votes, allow_mixed=mixed, commitment=noted,
+            may_take_over=unseeded, names=names,
+        )  # fmt: skip
         with store:
-            _finish(plan, store, output)
-            _show_end(choices, store, output)
+            _finish(console, plan, store, output)
+            _show_end(console, choices, store, output)
 
 
-def _finish(plan: RunPlan, store: Store, output: Output) -> None:
+def _finish(console: Console, plan: RunPlan, store: Store, output: Output) -> None:
     """Certify, with a row on the screen and a record in the file for each image as soon as it is finished.
 
     Without a run's file the rows and records have the order of the images, however many workers there are.
     """
-    bar = progress_bar()
-    task = bar.add_task("certifying", total=len(plan.inputs.levels) * (plan.settings.n0 + plan.settings.n))
 
     def show(record: Certificate | Failure) -> None:
         if isinstance(record, Certificate):
@@ -64,20 +64,17 @@ def _finish(plan: RunPlan, store: Store, output: Output) -> None:
                 f"the model failed: {record.error}; {_so_far(store, output)}. "
                 "With --out run.db such an image fails alone, and the others go on"
             )
-        show_row(bar.console, record)
+        show_row(console, record)
 
-    with bar:
-        show_head(bar.console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
-        _show_before(bar.console, store)
-        bar.advance(task, store.copies_voted())
-        ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
-        try:
-            with ordered as on_result:
-                finish_run(plan, store, on_result, partial(bar.advance, task))
-        except KeyboardInterrupt:
-            bar.stop()
-            say(bar.console, f"stopped: {_so_far(store, output)}{_left(store, output)}")
-            raise typer.Exit(130) from None
+    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
+    _show_before(console, store)
+    ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
+    try:
+        with meter_of(plan, store, console) as meter, ordered as on_result:
+            finish_run(plan, store, on_result, meter)
+    except KeyboardInterrupt:
+        say(console, f"stopped: {_so_far(store, output)}{_left(store, output)}")
+        raise typer.Exit(130) from None
 
 
 def _so_far(store: Store, output: Output) -> str:
@@ -99,10 +96,10 @@ def _show_before(console: Console, store: Store) -> None:
         say(console, f"continued: {before.finished} of {before.images} images are finished")
 
 
-def _show_end(choices: Choices, store: Store, output: Output) -> None:
+def _show_end(console: Console, choices: Choices, store: Store, output: Output) -> None:
     """What the run says, where it is, and what to do next."""
-    console, done = get_console(), store.progress()
-    show_summary(console, store)
+    done, verbose = store.progress(), choices.get("verbose", False)
+    show_summary(console, store, verbose, verbose or choices.get("commitment") is not None)
     if store.path or output.path:
         console.print()
         say(console, f"kept in {store.path}" if store.path else f"written to {output.path}")
@@ -122,6 +119,15 @@ def _show_next(console: Console, store: Store) -> None:
     )
     command = f"soundsmooth certify --limit {ALL_IMAGES} --n {ALL_COPIES} --out fashion.db"
     console.print(f"  {command}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def advised() -> Iterator[None]:
+    """Where a run was begun with other options, say which to add, as they are written on the command line."""
+    try:
+        yield
+    except OtherTermsError as error:
+        raise ValueError(error.said + how_to_continue(error.begun_with, as_written, dashed)) from None
 
 
 def noted_commitment(choices: Choices, begun: RunTerms | None) -> str | None:

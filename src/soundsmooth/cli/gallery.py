@@ -16,12 +16,29 @@ from ..lab.gallery.pictures import check_matplotlib, picture
 from ..lab.gallery.trial import Finding, Trial
 from .plain import print_line, say
 
-LEGEND = (
-    "FALSE (point): the certified ball holds a point, at that distance, whose other class is itself established.",
-    "FALSE (rate): certificates are false more often than alpha allows.",
-    "FALSE (number): a number is larger than the one that is proved.",
-    "VOID: the classifier breaks the theorem's assumptions, and got a certificate all the same.",
+COLUMNS = (
+    "radius: of the certified ball. distance: from its centre to the other point that was tried. Both are ‖δ‖₂, in "
+    "units of the [0, 1] range."
 )
+VERDICTS = {
+    Finding.FALSE_POINT: "the certified ball holds a point, at that distance, whose other class is itself established.",
+    Finding.FALSE_RATE: "certificates are false more often than alpha allows.",
+    Finding.FALSE_NUMBER: "a number is larger than the one that is proved.",
+    Finding.VOID: "the classifier breaks the theorem's assumptions, and got a certificate all the same.",
+    Finding.REFUSED: "the certifier declined.",
+    Finding.HOLDS: "no contradiction. If radius > distance, the other point was not given another class; "
+    "otherwise it lies outside of the ball. This is no proof.",
+    Finding.ABSTAINS: "the certifier claims nothing.",
+}
+#: By what their names begin with.
+CERTIFIERS = {
+    "standard": "common practice: noise added in floats (of that precision, or by that library).",
+    "paper-code": "the paper's published code: exact noise on the grid, added in floats.",
+    "guard-band": "the paper's section 4.3: rounded to the grid; a copy near a rounding boundary votes against.",
+    "art": "the Adversarial Robustness Toolbox.",
+    "naive-measured": "exact noise, with a first attempt at measuring independence.",
+    "ours": "this package.",
+}
 COLOURS = {Finding.REFUSED: "cyan", Finding.HOLDS: "green", Finding.ABSTAINS: "yellow"}
 
 
@@ -47,8 +64,10 @@ def run_gallery(
         check_matplotlib()
     options = Options(n, data, pictures)
     shown = [trial for entry in entries.values() for trial in _run(console, entry, wanted, options, json_lines)]
-    if len({trial.entry for trial in shown}) > 1 and not json_lines:
-        _show_together(console, shown)
+    if not json_lines:
+        if len({trial.entry for trial in shown}) > 1:
+            _show_together(console, shown)
+        _show_legend(console, shown)
 
 
 def _run(console: Console, entry: Entry, wanted: set[str], options: Options, json_lines: bool) -> list[Trial]:
@@ -105,8 +124,18 @@ def _show_together(console: Console, trials: list[Trial]) -> None:
         colour = "red" if fell else "green"
         table.add_row(name, f"[{colour}]{len(fell)} of {len(tried)}[/]", ", ".join(fell))
     console.print(table)
-    for text in LEGEND:
-        say(console, text)
+
+
+def _show_legend(console: Console, trials: list[Trial]) -> None:
+    """What the columns, verdicts and certifiers are, as far as they occur."""
+    say(console, COLUMNS)
+    for finding in dict.fromkeys(trial.finding for trial in trials):
+        say(console, f"{finding}: {VERDICTS[finding]}")
+    names = dict.fromkeys(trial.certifier for trial in trials)
+    for first, text in CERTIFIERS.items():
+        found = [name for name in names if name.startswith(first)]
+        if found:
+            say(console, f"{', '.join(found)}: {text}")
 
 
 def _table(title: str, *headings: str) -> Table:

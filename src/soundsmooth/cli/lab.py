@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from .options import AS_AN_INTEGER
+
 app = typer.Typer(help="False certificates of other procedures, and measurements.", no_args_is_help=True)
 bench = typer.Typer(help="Measure, side by side with common practice.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
@@ -17,7 +19,9 @@ def break_(
         list[str] | None, typer.Argument(metavar="NAME…", help="Entries of the gallery; all of them.")
     ] = None,
     against: Annotated[list[str] | None, typer.Option(help="Only this certifier; may be repeated.")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", help="Noisy copies; each entry has its own default.", **AS_AN_INTEGER)
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Images: an .npz, a folder with test.npz or CIFAR-10's python batches, or cifar10."),
@@ -42,7 +46,7 @@ def overlap(
         list[str] | None, typer.Option(help="half, single or double; may be repeated. All three by default.")
     ] = None,
     n: Annotated[
-        int, typer.Option("--n", help="Draws per pair of levels, in single and double precision.")
+        int, typer.Option("--n", help="Draws per pair of levels, in single and double precision.", **AS_AN_INTEGER)
     ] = 1_000_000,
     plot: Annotated[Path | None, typer.Option(help="A .png file for a plot (needs matplotlib).")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="JSON lines instead of a table.")] = False,

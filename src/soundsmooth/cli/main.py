@@ -13,12 +13,13 @@ from rich.markup import escape
 
 from ..core.limits import thread_count
 from . import lab
-from .options import Choices, takes_options
+from .options import AS_AN_INTEGER, Choices, takes_options
 from .plain import print_line, printable
 
 app = typer.Typer(
     help="Randomized smoothing certificates that are true on the computer that issues them.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},  # commands inherit it
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -85,7 +86,7 @@ def predict(choices: Choices) -> None:
 def inspect_(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="An .onnx file, or package.module:factory.")],
     shape: Annotated[str | None, typer.Option(help="The shape of one input, for a torch module: 3,32,32.")] = None,
-    batch_size: Annotated[int, typer.Option(help="The batch size to prove it for.")] = 100,
+    batch_size: Annotated[int, typer.Option(help="The batch size to prove it for.", **AS_AN_INTEGER)] = 100,
     weights: Annotated[Path | None, typer.Option(help="A file of weights for package.module:factory.")] = None,
     output: Annotated[str | None, typer.Option(help="The output that votes, of a model with several.")] = None,
     trusted: Annotated[
@@ -106,12 +107,14 @@ def noise(
     shape: Annotated[str, typer.Option(help="Copies, then the input's shape: 8,3,32,32.")],
     out: Annotated[Path, typer.Option(help="An .npy file for the noise T, int16, before the input is added.")],
     k: Annotated[str, typer.Option("--k", help="Noise beyond k + 1 is clamped.")] = "6",
-    stream: Annotated[int, typer.Option(help="The image's index; 2^64 - 1 for shared noise.")] = 0,
+    stream: Annotated[int, typer.Option(help="The image's index; 2^64 - 1 for shared noise.", **AS_AN_INTEGER)] = 0,
     purpose: Annotated[str, typer.Option(help="selection, estimation or prediction.")] = "estimation",
-    first: Annotated[int, typer.Option(help="The number of the first copy.")] = 0,
-    levels: Annotated[int, typer.Option(help="Levels of the grid.")] = 256,
-    q: Annotated[int, typer.Option("--q", help="Levels per unit of value.")] = 255,
-    threads: Annotated[int | None, typer.Option(help="The noise does not depend on it.", callback=thread_count)] = None,
+    first: Annotated[int, typer.Option(help="The number of the first copy.", **AS_AN_INTEGER)] = 0,
+    levels: Annotated[int, typer.Option(help="Levels of the grid.", **AS_AN_INTEGER)] = 256,
+    q: Annotated[int, typer.Option("--q", help="Levels per unit of value.", **AS_AN_INTEGER)] = 255,
+    threads: Annotated[
+        int | None, typer.Option(help="The noise does not depend on it.", callback=thread_count, **AS_AN_INTEGER)
+    ] = None,
 ) -> None:
     """Write raw noise under a given key, so that an outsider can check it against docs/noise.md."""
     from .noise import write_noise
@@ -123,11 +126,14 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A .db file tha
 
 
 @runs.command("show")
-def runs_show(run: RunArgument) -> None:
-    """What was promised, how far the run is, and what it says so far."""
+def runs_show(
+    run: RunArgument,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also what was promised, line by line.")] = False,
+) -> None:
+    """How far the run is, and what it says so far."""
     from .runs import show_run
 
-    show_run(run)
+    show_run(run, verbose)
 
 
 @runs.command("export")

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from ..audit.bounds import BOUNDS, bound_names
+from ..core.integers import whole_number, written_integer
 from ..core.limits import thread_count
 from ..core.plain_files import read_plain
 
@@ -39,6 +40,10 @@ SMOOTHING = (*ISSUING, "predict")
 ALL = (*SMOOTHING, "verify")
 
 
+#: For integers on the command line: 100000, 100_000 and 1e5 are the same.
+AS_AN_INTEGER: dict[str, Any] = {"parser": written_integer, "metavar": "<int>"}
+
+
 @dataclass(frozen=True)
 class OptionKind:
     """What an option's value is: on the command line, and in a configuration file."""
@@ -47,17 +52,23 @@ class OptionKind:
     in_a_file: tuple[Any, ...]
     wanted: str
 
-    def check(self, what: str, value: object) -> None:
-        """Reject a value of another type; true and false are not numbers."""
+    def read(self, what: str, value: object) -> object:
+        """The value in a configuration file; another type is rejected, and true and false are not numbers."""
         switch = isinstance(value, bool)
         if not isinstance(value, self.in_a_file) or switch != (self.type is bool):
             raise ValueError(f"{what} must be {self.wanted}, not {value!r}")
+        return whole_number(value, what) if self.type is int and isinstance(value, int | float) else value
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the command line reads it, where typer's own way is not enough."""
+        return AS_AN_INTEGER if self.type is int else {}
 
 
 TEXT = OptionKind(str, (str,), "a plain value in quotes")
 FILE = OptionKind(Path, (str,), "a plain value in quotes")
 RATIONAL = OptionKind(str, (str, int, float), "a plain value in quotes")
-INTEGER = OptionKind(int, (int,), "an integer")
+INTEGER = OptionKind(int, (int, float), "an integer")
 REAL = OptionKind(float, (int, float), "a number")
 SWITCH = OptionKind(bool, (bool,), "true or false")
 
@@ -107,7 +118,8 @@ class Option:
         mine = replace(self, **self.differs.get(command, {}))
         yield _parameter(mine.name, mine.kind, mine._info(), mine.value)
         if mine.alias:
-            yield _parameter(alias_of(mine.name), mine.kind, typer.Option(mine.alias, hidden=True))
+            hidden = typer.Option(mine.alias, hidden=True, **mine.kind.reading)
+            yield _parameter(alias_of(mine.name), mine.kind, hidden)
 
     def _info(self) -> Any:
         # The bracket is escaped: rich would take it for markup.
@@ -115,7 +127,9 @@ class Option:
         if self.positional:
             return typer.Argument(metavar=self.name.upper(), help=text, show_default=False)
         flag = self.flag or dashed(self.name)
-        return typer.Option(flag, help=text, rich_help_panel=self.panel, show_default=False, callback=self.check)
+        return typer.Option(
+            flag, help=text, rich_help_panel=self.panel, show_default=False, callback=self.check, **self.kind.reading
+        )
 
 
 def _parameter(name: str, kind: OptionKind, info: Any, value: Any = None) -> Parameter:
@@ -133,6 +147,11 @@ def alias_of(name: str) -> str:
 def dashed(name: str) -> str:
     """The option as it is written on the command line."""
     return f"--{name.replace('_', '-')}"
+
+
+def as_written(name: str, value: object) -> str:
+    """An option with its value, as one adds it to a command; a switch has none."""
+    return dashed(name) if value is True else f"{dashed(name)} {value}"
 
 
 PROMISED = {"default": "as promised"}
@@ -250,6 +269,9 @@ OPTIONS = (
            "Let workers on different kinds of device vote; the promise says `device: mixed`.", panel=SCALE),
     Option("config", FILE, To.COMMAND, SMOOTHING, "A TOML file with any of these options; the command line wins.",
            panel=MODEL),
+    Option("quiet", SWITCH, To.COMMAND, ("certify", "predict", "verify"),
+           "Show nothing but errors; the exit code says the rest.", panel=None),
+    Option("verbose", SWITCH, To.COMMAND, ("certify",), "Show what was promised, too.", panel=None),
     Option("json", SWITCH, To.COMMAND, ("verify",), "One JSON object instead of a screen.", panel=None, value=False),
 )  # fmt: skip
 
@@ -270,9 +292,9 @@ def names_for(to: To) -> list[str]:
 class Choices:
     """The options that were chosen, of one command."""
 
-    def __init__(self, given: Mapping[str, object], config: Path | None = None) -> None:
+    def __init__(self, given: Mapping[str, object], config: Path | None = None, command: str = "certify") -> None:
         self._given = {name: value for name, value in given.items() if value is not None}
-        self._file = read_config(config) if config else {}
+        self._file = read_config(config, command) if config else {}
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._given.get(name, self._file.get(name, default))
@@ -297,7 +319,7 @@ def takes_options(command: str) -> Callable[[Callable[[Choices], None]], Callabl
         @wraps(function)
         def called(**given: Any) -> None:
             config = given.pop("config", None)
-            function(Choices(_without_aliases(given), config))
+            function(Choices(_without_aliases(given), config, command))
 
         called.__dict__["__signature__"] = signature(command)
         return called
@@ -312,16 +334,25 @@ def _without_aliases(given: Mapping[str, object]) -> dict[str, object]:
     return chosen | {name: given[alias_of(name)] for name in chosen if given.get(alias_of(name)) is not None}
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The options in a TOML file, each checked for its type."""
+def read_config(path: Path, command: str = "certify") -> dict[str, Any]:
+    """The options in a TOML file, each checked for its type. A table [certify] is for that command alone, and wins."""
     text = read_plain(path, "configuration file", MOST_OF_A_FILE)
     try:
         entries = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{str(path)!r} is not a TOML file: {error}") from None
+    tables = {name: entries.pop(name) for name in SMOOTHING if isinstance(entries.get(name), dict)}
+    read = {name: _read_options(path, table) for name, table in tables.items()}
+    return _read_options(path, entries) | read.get(command, {})
+
+
+def _read_options(path: Path, entries: Mapping[str, object]) -> dict[str, Any]:
+    """Options by their names, each checked for its type."""
     choices = {name.replace("-", "_"): value for name, value in entries.items()}
-    for name, value in choices.items():
+    for name in choices:
         if name not in IN_A_FILE:
-            raise ValueError(f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(sorted(IN_A_FILE))}")
-        IN_A_FILE[name].check(f"{path.name}: {name}", value)
-    return choices
+            raise ValueError(
+                f"{str(path)!r} has an unknown option {name!r}; known are {', '.join(sorted(IN_A_FILE))}, and the "
+                f"tables {', '.join(f'[{each}]' for each in SMOOTHING)}"
+            )
+    return {name: IN_A_FILE[name].read(f"{path.name}: {name}", value) for name, value in choices.items()}

@@ -13,6 +13,13 @@ from ..lab.gallery.overlap import CLAIM, FIRST, PIXELS, PRECISIONS, Overlap, mea
 from ..lab.gallery.pictures import check_matplotlib, draw_overlap
 from .plain import print_line
 
+LEGEND = (
+    "P: how likely a float that is a plus noise could also be b plus noise. If it is below 1, some noisy values give a "
+    "away, and a classifier can tell a from b. Levels are a and b (of 0 … 255), ⊕ is addition in floats.",
+    f"a, b: the level a ≥ {FIRST} that is hardest to tell from its neighbours, and the neighbour b that is easiest to "
+    f"tell from it. between: bounds at a confidence of 99.9 %. < {CLAIM}: whether the paper's claim holds there (? is "
+    f"undecided: raise --n). ≥ {CLAIM}: how many levels contradict it. median: of P over all levels.",
+)
 ANSWERS = {True: "[green]yes[/]", False: "[red]no[/]", None: "[yellow]?[/]"}
 
 
@@ -77,6 +84,8 @@ def _show(console: Console, found: list[Overlap]) -> None:
             f"{overlap.median:.4f}",
         )
     console.print(table)
+    for text in LEGEND:
+        print_line(console, text)
     for overlap in found:
         print_line(console, _consequence(overlap))
 

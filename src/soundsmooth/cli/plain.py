@@ -1,13 +1,27 @@
 """Lines on the screen, ours and those of others."""
 
+import warnings
+
 from rich.console import Console
 
 MOST_SHOWN = 5000
 
 
+def screen(quiet: bool = False, stderr: bool = False) -> Console:
+    """Where a command shows what it finds. A quiet one shows neither results nor warnings, only errors."""
+    if quiet:
+        warnings.simplefilter("ignore")
+    return Console(quiet=quiet, stderr=stderr)
+
+
 def say(console: Console, text: str) -> None:
     """A line as it is: nothing in it is markup, a number to be coloured, or a command to the terminal."""
     print_line(console, printable(text), markup=False)
+
+
+def say_named(console: Console, name: str, text: str) -> None:
+    """A line with a name before it, as in a table."""
+    say(console, f"{name:<11}{text}")
 
 
 def print_line(console: Console, text: str, markup: bool = True) -> None:

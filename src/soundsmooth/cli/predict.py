@@ -4,12 +4,12 @@ from rich.console import Console
 
 from ..certification.certificate import Prediction
 from ..certification.settings import copies
-from ..core.progress import progress_bar
+from ..core.progress import Meter
 from ..exact import probability
 from ..runs.output import PREDICT_HEADER, Output
 from ..smoothing.prediction import predict
 from .options import ALPHA, PREDICT_COPIES, Choices
-from .plain import say
+from .plain import say, screen
 from .prepare import inputs, smoother
 from .screens import judge
 
@@ -18,28 +18,29 @@ ROW = "{:>6}  {:>5}  {:>7}  {:<8}  {:>7}"
 
 def run_predict(choices: Choices) -> None:
     """Predict, show, write."""
+    console = screen(choices.get("quiet", False))
     n = copies(choices.get("n", PREDICT_COPIES), "n")
     alpha = probability(choices.get("alpha", ALPHA), "alpha")
     with Output(choices.path("out"), PREDICT_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        with progress_bar() as bar:
-            task = bar.add_task("predicting", total=len(images.levels))
-            correct = 0
-            bar.console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
+        count, correct = len(images.levels), 0
+        labelled = all(truth is not None for truth in images.labels)
+        with Meter("predicting", count, count, right=0 if labelled else None, console=console) as meter:
+            console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
             for place, (index, x, truth) in enumerate(zip(images.indices, images.levels, images.labels, strict=True)):
                 rounded = images.rounded[place] if images.rounded else None
                 record = predict(smooth.smoothing, index, x, n, alpha, rounded)
                 output.prediction(record, truth)
-                correct += record.label is not None and record.label == truth
-                _show_row(bar.console, record, truth)
-                bar.advance(task)
-    if all(truth is not None for truth in images.labels):
-        bar.console.print(
-            f"\n{correct} of {len(images.levels)} correct; an abstention is a wrong answer", highlight=False
-        )
+                right = record.label is not None and record.label == truth
+                correct += right
+                _show_row(console, record, truth)
+                meter.finish_items(right=right)
+                meter.advance(1)
+    if labelled:
+        console.print(f"\n{correct} of {count} correct; an abstention is a wrong answer", highlight=False)
     if choices.path("out"):
-        say(bar.console, f"written to {choices.path('out')}")
+        say(console, f"written to {choices.path('out')}")
 
 
 def _show_row(console: Console, record: Prediction, truth: int | None) -> None:

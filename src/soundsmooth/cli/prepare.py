@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from .. import embedded
@@ -24,15 +25,33 @@ def is_demo(choices: Choices) -> bool:
     return choices.get("model") is None and choices.get("data") is None
 
 
+def model_file(choices: Choices) -> str | Path:
+    """The model that was named, or the embedded one for the noise."""
+    named: str | None = choices.get("model")
+    return embedded.model_for(positive(choices.get("sigma", SIGMA), "sigma")) if named is None else named
+
+
+def data_file(choices: Choices) -> Path:
+    """The data that was named, or the embedded images."""
+    return choices.path("data") or embedded.IMAGES
+
+
+def named_files(choices: Choices) -> tuple[str, str]:
+    """Model and data as they were named; of embedded ones the name alone, since where they lie says nothing."""
+    model, data = choices.get("model"), choices.get("data")
+    return (
+        f"{Path(model_file(choices)).name} (embedded)" if model is None else str(model),
+        f"{data_file(choices).name} (embedded)" if data is None else str(data),
+    )
+
+
 def smoother(choices: Choices) -> Smoother:
     return Smoother(**_keywords(choices))
 
 
 def _keywords(choices: Choices) -> dict[str, Any]:
     """What `Smoother` is made of."""
-    found = {"sigma": SIGMA, "model": choices.get("model"), **choices.going_to(To.SMOOTHER)}
-    if found["model"] is None:
-        found["model"] = embedded.model_for(positive(found["sigma"], "sigma"))
+    found = {"sigma": SIGMA, "model": model_file(choices), **choices.going_to(To.SMOOTHER)}
     if choices.get("require_proof"):
         found["independence"] = "proved"
     if not choices.get("untrusted"):
@@ -45,7 +64,7 @@ def inputs(choices: Choices, grid: Grid) -> Inputs:
     if choices.get("model") is not None and choices.get("data") is None:
         raise ValueError("name the data as well: soundsmooth certify MODEL DATA")
     demo = {"limit": DEMO_IMAGES} if is_demo(choices) else {}
-    return load(choices.path("data") or embedded.IMAGES, grid=grid, **{**demo, **choices.going_to(To.DATA)})
+    return load(data_file(choices), grid=grid, **{**demo, **choices.going_to(To.DATA)})
 
 
 def chosen_settings(choices: Choices) -> Settings:

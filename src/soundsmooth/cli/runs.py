@@ -7,18 +7,18 @@ from rich.console import Console
 from ..runs.export import export
 from ..runs.store import Store
 from .plain import say
-from .screens import show_summary
+from .screens import show_file, show_summary
 
 
-def show_run(path: Path) -> None:
-    """What was promised, how far the run is, and what it says so far."""
+def show_run(path: Path, verbose: bool = False) -> None:
+    """How far the run is and what it says so far; if it is to be verbose, what was promised too."""
     console = Console()
     with Store.read(path) as store:
-        for name, value in store.terms.promise.values.items():
-            say(console, f"{name + ':':<15}{value}")
-        console.print()
-        say(console, f"What follows is what the file says. Whether it is so: soundsmooth verify {path}")
-        show_summary(console, store)
+        show_file(console, store, path)
+        show_summary(console, store, verbose)
+    console.print()
+    more = "" if verbose else " (what was promised: --verbose)"
+    say(console, f"This is what the file says{more}. Whether it is so: soundsmooth verify {path}")
 
 
 def export_run(path: Path, to: Path) -> None:

@@ -2,23 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..certification.card import unit_of
 from ..certification.certificate import Certificate
 from ..certification.promise import Inputs
 from ..certification.report import decimal_above, decimal_below, largest_radius, radii_that_occur
 from ..certification.settings import Settings
-from ..core.decimals import truncated
+from ..core.decimals import exact_text, truncated
 from ..core.independence import Independence
 from ..noise import Law
 from ..noise.law import promised_law
 from ..runs.store import Store
 from ..runs.stored import Failure, Progress
 from ..runs.summary import average_certified_radius, certified_accuracies
-from .plain import print_line, printable, say
+from .plain import print_line, printable, say, say_named
 
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 SHARE = "share of images"
@@ -28,8 +30,8 @@ def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, inde
     """What is going to be certified, and how; a warning if nothing can be."""
     print_line(
         console,
-        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, σ = {_exact(law.parameter)}, n₀ = {chosen.n0}, "
-        f"n = {chosen.n}, α = {_exact(chosen.alpha)}, {chosen.bound}, {chosen.noise} noise",
+        f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, {_settings(law, chosen)}; "
+        f"{escape(radii_unit(law))}",
     )
     if independence.measured:
         again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
@@ -40,12 +42,6 @@ def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, inde
         why = "at this α nothing can be certified, even if all copies agree"
         print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
     print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
-
-
-def _exact(value: Fraction) -> str:
-    """A rational as a decimal if it has a short one, else as a quotient."""
-    decimal = decimal_below(value, 6).rstrip("0").rstrip(".")
-    return decimal if Fraction(decimal) == value else str(value)
 
 
 def show_row(console: Console, record: Certificate | Failure) -> None:
@@ -84,24 +80,92 @@ def judge(label: int | None, truth: int | None) -> tuple[str, str]:
     return ("yes", "green") if label == truth else ("no", "red")
 
 
-def show_summary(console: Console, store: Store) -> None:
-    """What a run says as a whole, as far as it is."""
+def show_file(console: Console, store: Store, path: Path) -> None:
+    """What was certified, when, how far it is, and how: what a run's file says of itself, in a few lines."""
+    about, done, terms = store.information, store.progress(), store.terms
+    say_named(console, "run", str(path))
+    say_named(console, "model", about.model or "not recorded")
+    say_named(console, "data", about.data or "not recorded")
+    say_named(console, "begun", _date(store.begun))
+    if about.written is not None:
+        ended = "finished" if done.finished == done.images else "last write"
+        say_named(console, ended, _date(about.written.isoformat()))
+    say_named(console, "settings", _settings(promised_law(terms.promise.values), terms.settings))
+
+
+def _date(text: str) -> str:
+    """2026-11-18 05:20:11 UTC; what is no such date is shown as it is."""
+    return text.replace("T", " ", 1).removesuffix("+00:00") + " UTC" if text.endswith("+00:00") else text
+
+
+def _settings(law: Law, chosen: Settings) -> str:
+    return (
+        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {exact_text(chosen.alpha)}, "
+        f"{chosen.bound}, {chosen.noise} noise"
+    )
+
+
+def show_summary(console: Console, store: Store, verbose: bool = False, commitment: bool = False) -> None:
+    """What a run says as a whole, as far as it is: results, then the claim, then details if they are asked for."""
     done, first = store.progress(), next(store.certificates(), None)  # which may be damaged: said before all else
     finding = next(store.findings(), None)
     console.print()
     say(console, _state(done))
+    if store.labelled():
+        _show_accuracies(console, store, done)
     _show_troubles(console, store, done, finding)
-    settings, law = store.terms.settings, promised_law(store.terms.promise.values)
     if store.labelled() and done.finished:
-        radii = radii_that_occur(law, settings)
-        shares = dict(zip(radii, certified_accuracies(store, radii), strict=True))
-        show_accuracy(console, {SHARE: shares}, average_certified_radius(store))
-        if done.open:
-            say(console, "Images that are still to do count as wrong answers.")
-    if first is None:
+        _show_radii(console, store, done)
+    if first is not None:
+        show_claim(console, first, store.terms.settings.alpha, done.finished)
+    if verbose:
+        _show_promise(console, store)
+    if verbose or commitment or store.terms.secret.nonce:
         say(console, f"Commitment {store.terms.promise.commitment}")
-    else:
-        show_claim(console, first, settings.alpha, done.finished)
+
+
+def _show_accuracies(console: Console, store: Store, done: Progress) -> None:
+    """Of the smoothed classifier so far, and a bound for all; of the base classifier, where that was counted."""
+    correct, so_far = store.correct(), done.images - done.open
+    of_all = decimal_below(Fraction(correct, done.images))
+    text = f"{of_all} of {done.images} are right and certified"
+    if done.open:
+        text = f"at least {of_all} of all {done.images}, where images to do count as wrong"
+    if done.open and so_far:
+        text = f"{decimal_below(Fraction(correct, so_far))} of {so_far} so far; {text}"
+    say_named(console, "accuracy", text)
+    clean = store.information.clean
+    text = "counted at the end, when every image is finished" if done.open else "not counted"
+    if clean is not None:
+        text = f"{decimal_below(clean)} of {done.images}, by the model itself without noise: one pass, no claim"
+    say_named(console, "clean", text)
+
+
+def _show_radii(console: Console, store: Store, done: Progress) -> None:
+    """Certified accuracy at the usual radii, and the mean: of all images, and so far if some are still to do."""
+    law, so_far = promised_law(store.terms.promise.values), done.images - done.open
+    radii = radii_that_occur(law, store.terms.settings)
+    of_all = dict(zip(radii, certified_accuracies(store, radii), strict=True))
+    mean, grown = average_certified_radius(store), Fraction(done.images, so_far)
+    columns = {SHARE: of_all}
+    if done.open:
+        columns = {
+            f"of {so_far} done so far": {radius: share * grown for radius, share in of_all.items()},
+            f"of all {done.images}, at least": of_all,
+        }
+    show_accuracy(console, columns)
+    say(console, radii_unit(law))
+    average = f"{decimal_below(mean)}" if not done.open else f"{decimal_below(mean * grown)} so far"
+    least = f", at least {decimal_below(mean)} of all" if done.open else ""
+    say(console, f"average certified radius {average}{least}")
+
+
+def _show_promise(console: Console, store: Store) -> None:
+    """The promise, line by line."""
+    console.print()
+    for name, value in store.terms.promise.values.items():
+        say(console, f"{name + ':':<15}{value}")
+    console.print()
 
 
 def _state(done: Progress) -> str:
@@ -124,10 +188,8 @@ def _show_troubles(console: Console, store: Store, done: Progress, finding: tupl
         say(console, f"{done.findings} findings. The first is about image {number}: {text}")
 
 
-def show_accuracy(
-    console: Console, columns: Mapping[str, Mapping[Fraction, Fraction]], average: Fraction | None = None
-) -> None:
-    """Certified accuracy: for each radius, the share of all images that are correct with a larger one, truncated.
+def show_accuracy(console: Console, columns: Mapping[str, Mapping[Fraction, Fraction]]) -> None:
+    """Certified accuracy: for each radius, the share of images that are correct with a larger one, truncated.
 
     Several columns are several answers for the same radii.
     """
@@ -136,20 +198,22 @@ def show_accuracy(
         table.add_row(decimal_below(radius, 2), *(decimal_below(shares[radius]) for shares in columns.values()))
     console.print()
     console.print(table)
-    if average is not None:
-        say(console, f"average certified radius {decimal_below(average)}")
+
+
+def radii_unit(law: Law) -> str:
+    """What a radius is, and in which unit: on every screen that shows one."""
+    return f"radii bound {law.norm}, in units of {unit_of(law.grid)}"
 
 
 def show_claim(console: Console, first: Certificate, alpha: Fraction, count: int) -> None:
     """What may be concluded, for one image and for all of them, and on what it rests."""
-    warning = "" if first.nonce else " (no claim against an issuer who tries many seeds; see --nonce)"
     together = f", for any of these {count} with at most {decimal_above(min(alpha * count, Fraction(1)))}"
-    lines = (
+    key = "Verifier's nonce in the key" if first.nonce else "Self-chosen key"
+    console.print()
+    for each in (
         f"A false certificate is issued for one image with probability at most {decimal_above(alpha)}"
         f"{together if count > 1 else ''}.",
-        f"Independence of rows and calls: {first.independence_claim}. Model: {first.trust}. Key: {first.key}{warning}.",
-        f"Commitment {first.commitment}",
-    )
-    console.print()
-    for each in lines:
+        f"Independence of rows and calls: {first.independence_claim}. Model: {first.trust}.",
+        f"{key} (docs/audit.md).",
+    ):
         say(console, each)  # a promise that was read from a file may say anything

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
 from .. import embedded
@@ -17,17 +17,17 @@ from ..certification.report import decimal_above
 from ..core.decimals import truncated
 from ..core.grid import Grid
 from ..core.plain_files import read_plain
-from ..core.progress import progress_bar
+from ..core.progress import Meter
 from ..data.load import load
 from ..exact import positive, probability
 from ..models.onnx_file import read_model
-from ..models.protocol import CLOSED
 from ..models.registry import digest_binds
 from ..smoothing.classifier import Smoothing
-from ..verification import AuditInputs, Conclusion, Replay, Verification, audit_file
+from ..verification import AuditInputs, Replay, Verification, audit_file
 from ..verification.promised import promised_smoothing
+from .meaning import meaning
 from .options import BETA, Choices, To
-from .plain import print_line, printable, say
+from .plain import print_line, printable, say, screen
 from .prepare import is_demo
 from .screens import show_accuracy
 
@@ -39,16 +39,15 @@ MOST_OF_A_PROMISE = 1 << 20
 
 def run_verify(choices: Choices) -> None:
     """Audit, show, and end with 0 (nothing wrong found), 1 (something refuted) or 3 (votes differ: neither)."""
-    as_json, bar = choices.get("json", False), progress_bar()
-    aside = Console(stderr=True, soft_wrap=True, highlight=False)
-    given = _given(choices)
-    with bar:
-        announce = aside.print if as_json else partial(say, bar.console)
-        result = audit_file(choices.get("target"), given, announce, _progress(bar))
+    as_json, quiet = choices.get("json", False), choices.get("quiet", False)
+    console = screen(quiet, stderr=as_json)  # with --json, nothing else goes to standard output
+    with ExitStack() as shown:
+        meters = _progress(Console(quiet=True) if as_json else console, shown)
+        result = audit_file(choices.get("target"), _given(choices), partial(say, console), meters)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False))
     else:
-        show(Console(), result)
+        show(console, result)
     if result.conclusion.code:
         raise typer.Exit(result.conclusion.code)
 
@@ -82,9 +81,17 @@ def _inputs(choices: Choices, grid: Grid) -> Inputs:
     return load(choices.path("data") or embedded.IMAGES, grid=grid, **choices.going_to(To.DATA))
 
 
-def _progress(bar: Bar) -> Callable[[int], Callable[[int], None]]:
-    def begin(total: int) -> Callable[[int], None]:
-        return partial(bar.advance, bar.add_task("voting again", total=total))
+def _progress(console: Console, shown: ExitStack) -> Callable[[int], Callable[[int], None]]:
+    """Meters of votes that are repeated, shown until the audit is over."""
+
+    def begin(copies: int) -> Callable[[int], None]:
+        meter = shown.enter_context(Meter("voting again", copies, copies, "copies", console=console))
+
+        def advance(count: int) -> None:
+            meter.finish_items(count)
+            meter.advance(count)
+
+        return advance
 
     return begin
 
@@ -128,7 +135,8 @@ def show(console: Console, result: Verification) -> None:
         say(console, f"note: {note}")
     _show_findings(console, result)
     console.print()
-    say(console, meaning(result))
+    for heading, text in meaning(result):
+        say(console, f"{heading:<11}{text}" if heading else text)
 
 
 def _show_promise(console: Console, result: Verification) -> None:
@@ -207,74 +215,3 @@ def _show_findings(console: Console, result: Verification) -> None:
         print_line(console, f"[red]wrong:[/] {escape(printable(text))}")
     if result.findings.count > SHOWN:
         say(console, f"… and {result.findings.count - SHOWN} more")
-
-
-def meaning(result: Verification) -> str:
-    """What the agency may conclude, in a few sentences."""
-    if result.refuted:
-        return "REJECTED: see what is marked wrong above. Do not rely on any certificate of this file."
-    key = _key(result.key_bound)
-    if result.replay is None or result.conclusion is Conclusion.CONSISTENT:
-        return (
-            "Nothing wrong was found, but no vote was repeated: if the counts are true, each certificate's claim "
-            f"holds at its alpha. Counts can be forged so that all this passes; only a replay sees it. {key}"
-            f"{_independence(result)}"
-        )
-    trust = ""
-    if result.promise is not None and not digest_binds(result.promise.values["model kind"]):
-        trust = " The model is Python code: assumed honest, and not bound by its digest."
-        if result.promise.flags.get("digest") == CLOSED:
-            trust = " The model is Python code, assumed honest: its digest covers what it holds, not what it may do."
-    return f"{_replay_meaning(result.conclusion, result.replay)} {key}{_independence(result)}{trust}{_unit(result)}"
-
-
-def _independence(result: Verification) -> str:
-    """By what the independence of rows stands, after this audit."""
-    if "argument" in result.independence_by:
-        return (
-            " Rows of a batch are independent by an argument about the graph, made again here; a witness run agrees "
-            "with it, which is a test and no proof."
-        )
-    if result.independence_by:
-        is_graph = result.promise is not None and digest_binds(result.promise.values["model kind"])
-        supposed = "" if is_graph else ", which supposes that the model's code does not work against it"
-        return f" The independence of rows stands by re-voting: drawn rows were voted again, each alone{supposed}."
-    promised = "unknown" if result.promise is None else result.promise.values["independence"]
-    return f" The independence of rows is the issuer's word ({promised}): this audit did not examine it."
-
-
-def _unit(result: Verification) -> str:
-    unusual = any(check.name == "unit" and not check.passed for check in result.checks)
-    return " Radii are not in the unit of images with values in [0, 1]: see unit, above." if unusual else ""
-
-
-def _replay_meaning(conclusion: Conclusion, found: Replay) -> str:
-    count = len(found.statements)
-    if conclusion is Conclusion.UNCONFIRMED and found.whole:
-        return (
-            f"NOT CONFIRMED: every certificate with a label was voted again, whole, and at least {found.differ} votes "
-            f"differ, which another machine explains, and a forgery too; {found.smaller} of {count} have a smaller "
-            "radius on this machine than was claimed. What counts is (i)."
-        )
-    if conclusion is Conclusion.FULL:
-        return f"FULL VERIFICATION: all {count} certificates with a label were voted again, whole, and confirmed."
-    together = "For the set this draw is too small to prove anything."
-    if found.escaped < count:
-        together = (
-            f"For the set: except with probability {decimal_above(found.beta)}, at most {found.escaped} of {count} "
-            f"certificates rest on counts that are too high (by more than {found.excess} hits a block)."
-        )
-    found_wrong = "Nothing wrong was found."
-    if conclusion is Conclusion.UNCONFIRMED:
-        found_wrong = "NOT CONFIRMED: votes differ, which another machine explains, and a forgery too."
-    return (
-        f"{found_wrong} What counts for one certificate is (i). {together} Only --replay all verifies "
-        "fully, and an audit that is repeated until it pleases proves nothing."
-    )
-
-
-def _key(bound: bool) -> str:
-    if bound:
-        return "The key was fixed by your nonce: after J nonces for one product the claim holds at J alpha."
-    without = "without --commitment and --nonce nothing is claimed against an issuer who tried many keys"
-    return f"The issuer may have chosen the key: {without}."

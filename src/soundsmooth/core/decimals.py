@@ -20,6 +20,15 @@ def raised(value: float | Fraction, digits: int = 6) -> str:
     return _decimal(math.ceil(Fraction(value) * 10**digits), digits)
 
 
+def exact_text(value: Fraction) -> str:
+    """The rational as a decimal if it has a short one, else as a quotient.
+
+    Guarantee: it is written exactly.
+    """
+    decimal = truncated(value, 6).rstrip("0").rstrip(".")
+    return decimal if Fraction(decimal) == value else str(value)
+
+
 def _decimal(units: int, digits: int) -> str:
     """That many units of the last digit after the point, as a decimal."""
     whole, rest = divmod(abs(units), 10**digits)

@@ -67,6 +67,8 @@ PROVED, CHECKED, ASSUMED = Independence("proved"), Independence("checked"), Inde
 
 #: What a user asks for; "auto" takes the best that the model allows.
 Demand = Independence | Literal["auto"]
+#: The same in words.
+DemandName = Literal["auto", Kind]
 
 
 def parse_demand(independence: str | Independence, again: SupportsIndex | None = None) -> Demand:
@@ -82,7 +84,8 @@ def parse_demand(independence: str | Independence, again: SupportsIndex | None =
     for known in (PROVED, CHECKED, ASSUMED):
         if independence == known.kind:
             return known
-    raise ValueError(f'independence must be "auto", "proved", "measured", "checked" or "assumed", not {independence!r}')
+    *names, last = (f'"{name}"' for name in get_args(DemandName))
+    raise ValueError(f"independence must be {', '.join(names)} or {last}, not {independence!r}")
 
 
 def measured(again: SupportsIndex | None = None) -> Independence:

@@ -6,7 +6,7 @@ docs/noise.md.
 
 from .balls import float_above, float_below
 from .binomial import clopper_pearson_above, clopper_pearson_below, fair_coin_rejected, hoeffding_below
-from .bounds import BOUNDS, Bound, Look
+from .bounds import BOUNDS, Bound, BoundName, Look
 from .breakpoints import breakpoint_floor, breakpoint_floors
 from .distance import distance_above, price_above, radius_after
 from .radius import radius_below, radius_two_below
@@ -15,6 +15,7 @@ from .rationals import Rational, positive, probability, rational
 __all__ = [
     "BOUNDS",
     "Bound",
+    "BoundName",
     "Look",
     "Rational",
     "breakpoint_floor",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from .balls import float_above
 from .binomial import clopper_pearson_above, clopper_pearson_below, hoeffding_below
@@ -94,8 +94,9 @@ def _runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
     return p_lower, min(clopper_pearson_above(others, n, alpha / 2), float_above(1 - Fraction(p_lower)))
 
 
-#: By name, as settings and promises have it; the first is the default.
-BOUNDS = {
+#: The names, as settings and promises have them; the first is the default.
+BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
+BOUNDS: dict[str, Bound] = {
     "clopper-pearson": Bound(_clopper_pearson, measurable=True),
     "hoeffding": Bound(_hoeffding),
     "runner-up": Bound(_runner_up, two_sided=True),

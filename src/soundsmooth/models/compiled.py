@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Compilation = Literal["none", "cuda-graph", "torch-compile"]
-COMPILATIONS: tuple[Compilation, ...] = ("none", "cuda-graph", "torch-compile")
+COMPILATIONS: tuple[Compilation, ...] = get_args(Compilation)
 
 #: A batch goes in, scores come out, on the device.
 Forward = Callable[[Any], Any]

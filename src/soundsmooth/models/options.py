@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 from ..core.independence import Independence
 from .outputs import Output, check_output_name
 
-PRECISIONS = {
+#: As people write them.
+Precision = Literal["float32", "fp32", "bf16", "bfloat16", "fp16", "float16"]
+PRECISIONS: dict[str, str] = {
     "float32": "float32",
     "fp32": "float32",
     "bf16": "bfloat16",

@@ -97,6 +97,14 @@ class GpuSampler:
             )  # fmt: skip
         return Noisy(out, noise.lost, noise.doubt)
 
+    def values(self, levels: Levels) -> "torch.Tensor":
+        """Inputs [count, …] without noise, as the model reads them: the float of each level.
+
+        Guarantee: as for `noisy` where the noise is 0, in memory of its own.
+        """
+        count, *shape = levels.shape
+        return self._empty(count, tuple(shape)).copy_(self._torch.from_numpy(self.law.grid.values(levels)))
+
     def try_out(self) -> None:
         """Run the smallest kernel once: an exception here, and not in the middle of a run, if Triton cannot.
 

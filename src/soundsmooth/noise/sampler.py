@@ -132,6 +132,13 @@ class Sampler:
 
         return Noisy(self._add(reuse, x, 0, len(noise.levels)).values, noise.lost)
 
+    def values(self, levels: Levels) -> Floats:
+        """Inputs [count, …] without noise, as the model reads them: the float of each level.
+
+        Guarantee: the floats that `noisy` gives where the noise is 0, in memory of its own.
+        """
+        return self.law.grid.values(levels)
+
     def check_memory(self, needed: int, what: str, advice: str) -> None:
         """A ValueError for what does not fit into the memory that noise is made in."""
         check_memory(needed, what, advice)

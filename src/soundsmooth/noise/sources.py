@@ -1,7 +1,7 @@
 """How often noise is made: fresh for every input, or once for all of them."""
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from ..core.grid import Levels
 from .gpu import AnySampler
@@ -9,7 +9,7 @@ from .keystream import SHARED_STREAM, Keystream, Purpose
 from .sampler import Noise, Noisy
 
 NoiseMode = Literal["fresh", "shared", "batchwise"]
-NOISE_MODES: tuple[NoiseMode, ...] = ("fresh", "shared", "batchwise")
+NOISE_MODES: tuple[NoiseMode, ...] = get_args(NoiseMode)
 
 
 class Source(Protocol):

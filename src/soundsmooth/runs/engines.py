@@ -1,10 +1,13 @@
 """Which pool votes: threads of this process, other processes of this machine, or a Ray cluster."""
 
+from typing import Literal, get_args
+
 from ..core.machine import cores, gpus
 from ..smoothing.recipe import SmootherRecipe
 from .pools import WorkerPool
 
-ENGINES = ("local", "processes", "ray")
+Engine = Literal["local", "processes", "ray"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 def remote_pool(

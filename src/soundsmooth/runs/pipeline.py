@@ -5,7 +5,7 @@ down what comes back: block by block, and with an image's last block its certifi
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -17,6 +17,7 @@ from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
+from .clean_pass import note_clean_accuracy
 from .leases import LeaseClock, Leases
 from .plan import RunPlan
 from .same_model import SameModel
@@ -40,9 +41,9 @@ def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> RunTerms:
     return RunTerms(plan.promise, plan.secret, plan.block_size(kept), votes)
 
 
-def open_store(path: Path | None, plan: RunPlan, votes: bool = True) -> Store:
+def open_store(path: Path | None, plan: RunPlan, votes: bool = True, names: Mapping[str, str] | None = None) -> Store:
     """The store of a run, made if it is not there, or in memory; a ValueError shows how another run's differs."""
-    return Store.begin(path, terms_of(plan, votes, path is not None), plan.inputs)
+    return Store.begin(path, terms_of(plan, votes, path is not None), plan.inputs, names)
 
 
 def certify_into(
@@ -62,6 +63,7 @@ def certify_into(
         keep = _batches_in_a_block(store, plan) if plan.settings.noise == "batchwise" else None
         with closing(Scheduler(plan, keep)) as scheduler:
             yield from _RunWriter(store, plan, leases, advance, scheduler, SameModel(store, plan)).finish()
+            note_clean_accuracy(store, plan, scheduler)
 
 
 def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
@@ -177,6 +179,7 @@ class _RunWriter:
             return []
         with self.store.transaction():
             self.leases.beat()
+            self.store.note_time()
             written = [self._write(outcome) for outcome in outcomes]
         self.advance(sum(outcome.task.block.count for outcome in outcomes if outcome.task.again is None))
         issued = [record for record in written if record is not None]

@@ -20,13 +20,16 @@ from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, vote_blocks
 from .damage import check_kinds, check_schema, types_of
 from .database import MEMORY, Database
+from .information import NAMES as INFORMATION
+from .information import Information, read_information
+from .other_terms import votes_word
 from .schema import SAID, schema, stored_fields
 from .stored import Failure, Progress, RunTerms, StoredBlock, StoredCertificate, whole
 
 Row = tuple[Any, ...]
 Software = dict[str, str]
 NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
-VOTES = {"kept": True, "left out": False}
+VOTES = {votes_word(kept): kept for kept in (True, False)}
 PURPOSES = (Purpose.SELECTION, Purpose.ESTIMATION)
 #: An image with more blocks would be a run that nobody can store.
 MOST_BLOCKS = 1_000_000
@@ -70,7 +73,7 @@ class _RunHeader:
         """The tables that a file of its format has."""
         return schema(self.db.version)
 
-    @cached_property
+    @property
     def _said(self) -> dict[str, str]:
         rows = list(self.db.rows("SELECT name, value FROM run"))
         held = dict(rows)
@@ -79,7 +82,9 @@ class _RunHeader:
         missing = [name for name in NAMES if not isinstance(held.get(name), str)]
         if missing:
             raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
-        unknown = sorted(str(name) for name in held.keys() - set(NAMES))
+        if not all(isinstance(value, str) for value in held.values()):
+            raise ValueError("the run says something that is no text")
+        unknown = sorted(str(name) for name in held.keys() - {*NAMES, *INFORMATION})
         if unknown:
             raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
         return held
@@ -94,12 +99,23 @@ class _RunHeader:
         """The commitment that the file states."""
         return self._said["commitment"]
 
+    @property
+    def begun(self) -> str:
+        """When the run began, as the file states it."""
+        return self._said["begun"]
+
+    @property
+    def information(self) -> Information:
+        """What the file says for people: no claim rests on it. A ValueError if it is malformed."""
+        return read_information(self._said, self.promise.values["input count"])
+
     @cached_property
     def stated(self) -> RunTerms:
         """What the run says it was fixed to; a ValueError if it cannot be made sense of. Whether seed and promise fit
         each other is another matter.
         """
         held, promise = self._said, self.promise
+        self.information  # noqa: B018  (malformed, it is no run of ours)
         if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
             raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
         if held["votes"] not in VOTES:
@@ -352,6 +368,11 @@ class RunReader(_StoredVotes):
     def labelled(self) -> bool:
         """Whether every image has a promised label."""
         return not self.db.one("SELECT EXISTS (SELECT 1 FROM images WHERE truth IS NULL)")
+
+    def correct(self) -> int:
+        """How many certificates have the promised label, as the file states them."""
+        found: int = self.db.one("SELECT COUNT(*) FROM certificates JOIN images USING (place) WHERE label = truth")
+        return found
 
     def correct_radii(self) -> Iterator[float]:
         """The radii of the certificates whose label is the promised one, as the file states them."""

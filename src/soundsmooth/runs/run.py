@@ -1,11 +1,12 @@
 """A run for its users: certify into it, open it, look at its certificates, export them."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from ..certification.certificate import Certificate
 from ..certification.promise import Inputs, Promise, Secret, secret
@@ -21,6 +22,11 @@ from .reader import terms_at
 from .store import Store
 from .stored import Failure, Progress, RunTerms
 from .summary import average_certified_radius, certified_accuracies
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..core.progress import Meter
 
 OnResult = Callable[[Certificate | Failure], None]
 
@@ -93,6 +99,14 @@ class Run:
         return certified_accuracies(self._store, [rational(radius, "radius") for radius in radii])
 
     @property
+    def clean_accuracy(self) -> Fraction | None:
+        """The share of all images that the model itself gets right, without noise; None if it was not counted.
+
+        It is counted after the last vote, in one pass. No claim rests on it.
+        """
+        return self._store.information.clean
+
+    @property
     def average_radius(self) -> Fraction:
         """The mean of the radii, exactly; a wrong answer or an abstention counts as 0."""
         return average_certified_radius(self._store)
@@ -123,11 +137,12 @@ def start_run(
     allow_mixed: bool = False,
     commitment: str | None = None,
     may_take_over: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> tuple[RunPlan, Store]:
     """Promise a run and make its store, in a file or in memory; or continue the one that is in the file.
 
     With a `commitment`, another promise is rejected. If it `may_take_over`, and another process has begun the run a
-    moment ago with a seed of its own, that seed is ours too.
+    moment ago with a seed of its own, that seed is ours too. A new run notes the `names` of model and data.
     """
     plan = plan_run(pool, inputs, settings, hidden, allow_mixed)
     if commitment is not None and plan.promise.commitment != commitment:
@@ -136,13 +151,13 @@ def start_run(
             "`soundsmooth commit` with the promise that was sent"
         )
     try:
-        return plan, open_store(out, plan, votes)
+        return plan, open_store(out, plan, votes, names)
     except ValueError:
         begun = begun_terms(out) if may_take_over else None
         if begun is None:
             raise
     plan = plan_run(pool, inputs, settings, begun.secret, allow_mixed)
-    return plan, open_store(out, plan, votes)
+    return plan, open_store(out, plan, votes, names)
 
 
 def begun_terms(out: Path | None) -> RunTerms | None:
@@ -157,14 +172,29 @@ def run_secret(begun: RunTerms | None, seed: str | bytes | None, nonce: str | by
     return begun.secret if nonce is None else secret(begun.secret.seed, nonce)
 
 
-def finish_run(
-    plan: RunPlan, store: Store, on_result: OnResult = lambda _: None, advance: Advance = lambda _: None
-) -> Run:
-    """Certify until every image is finished or has failed."""
+def finish_run(plan: RunPlan, store: Store, on_result: OnResult = lambda _: None, meter: "Meter | None" = None) -> Run:
+    """Certify until every image is finished or has failed; the meter shows how far it is."""
+    advance: Advance = _unmetered if meter is None else meter.advance
     with closing(certify_into(store, plan, advance)) as issued:
         for record in issued:
+            if meter is not None:
+                meter.finish_items(right=record.correct)
             on_result(record)
     return Run(store)
+
+
+def _unmetered(_: int) -> None:
+    pass
+
+
+def meter_of(plan: RunPlan, store: Store, console: "Console | None" = None) -> "Meter":
+    """A meter over the noisy copies of a run and its images, from where it stands."""
+    from ..core.progress import Meter
+
+    copies, done = plan.settings.n0 + plan.settings.n, store.progress()
+    right = store.correct() if store.labelled() else None
+    return Meter("certifying", done.images * copies, done.images, start=store.copies_voted(), finished=done.finished,
+                 right=right, console=console)  # fmt: skip
 
 
 @contextmanager
@@ -185,12 +215,10 @@ def in_order(indices: Sequence[int], use: OnResult) -> Iterator[OnResult]:
                 use(record)
 
 
-def certify_inputs(
-    smoothing: Smoothing, inputs: Inputs, settings: Settings, hidden: Secret, advance: Advance = lambda _: None
-) -> Run:
+def certify_inputs(smoothing: Smoothing, inputs: Inputs, settings: Settings, hidden: Secret) -> Run:
     """A run in memory, voted on in this process."""
     plan, store = start_run(LocalPool(smoothing), inputs, settings, hidden)
-    return finish_run(plan, store, advance=advance)
+    return finish_run(plan, store)
 
 
 def check_run_path(out: str | Path | None) -> Path | None:

@@ -6,6 +6,7 @@ from the worker that has most. A block whose worker dies is given to another one
 alone counts as failed.
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -113,6 +114,24 @@ class Scheduler:
             came += self._on_message(self._workers[handle], what)
         came += self._check_clocks()
         return [outcome for one in came for outcome in self._order.sort(one)]
+
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """What one worker answers when nothing is left to vote on; None if there is none, it fails, dies or hangs.
+
+        For what is worth no failure. Outcomes that come late, of images that were given up, are passed over.
+        """
+        worker = next((each for each in self._workers.values() if each.ready is not None), None)
+        if worker is None:
+            return None
+        worker.handle.call(method, *arguments)
+        limit, start = self._pool.timeout or math.inf, time.monotonic()
+        while time.monotonic() - start < limit:
+            for message in self._pool.wait([worker.handle], LOOK):
+                if isinstance(message.what, BaseException | WorkerDied):
+                    return None
+                if not isinstance(message.what, list):
+                    return message.what
+        return None
 
     def close(self) -> None:
         for worker in self._workers.values():

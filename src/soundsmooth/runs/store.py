@@ -19,7 +19,9 @@ from ..certification.votes import votes_text
 from ..smoothing.blocks import VoteBlock
 from .damage import check_kinds
 from .database import Database
-from .reader import VOTES, RunReader, digest_of
+from .information import CLEAN, WRITTEN
+from .other_terms import check_same_terms, votes_word
+from .reader import RunReader, digest_of
 from .schema import ALL, SCHEMA, VERSION, State, stored_fields
 from .stored import Failure, RunTerms
 
@@ -37,10 +39,13 @@ class Store(RunReader):
     """
 
     @classmethod
-    def begin(cls, path: Path | None, terms: RunTerms, inputs: Inputs) -> "Store":
+    def begin(
+        cls, path: Path | None, terms: RunTerms, inputs: Inputs, names: Mapping[str, str] | None = None
+    ) -> "Store":
         """A new run, or the one that is there already if it has the same terms; otherwise a ValueError says why.
 
-        Without a path the run is kept in memory, for this thread, until the store is closed.
+        Without a path the run is kept in memory, for this thread, until the store is closed. A new run notes the
+        `names` of model and data, for people.
 
         Guarantee: nothing is written to a run with a value of a kind that its column cannot hold, with another image
         than was promised, with a block that is none of the run's, or with a state that certificates contradict.
@@ -53,7 +58,7 @@ class Store(RunReader):
         try:
             with store.transaction():
                 if path is None or store._blank():
-                    store._create(terms, inputs)
+                    store._create(terms, inputs, names or {})
             if path is None:
                 store.terms = store.stated = terms  # nobody else has written to it
             else:
@@ -70,7 +75,7 @@ class Store(RunReader):
         """Asked inside the transaction: another process may have begun the run a moment ago."""
         return not self.db.one("SELECT COUNT(*) FROM sqlite_master")
 
-    def _create(self, terms: RunTerms, inputs: Inputs) -> None:
+    def _create(self, terms: RunTerms, inputs: Inputs, names: Mapping[str, str]) -> None:
         if self.db.blank:
             self.db.create(SCHEMA)
         values = {
@@ -79,8 +84,9 @@ class Store(RunReader):
             "seed": terms.secret.seed.hex(),
             "nonce": terms.secret.nonce.hex(),
             "block": str(terms.block),
-            "votes": _kept(terms.votes),
+            "votes": votes_word(terms.votes),
             "begun": _now(),
+            **names,
         }
         self.db.execute_many("INSERT INTO run VALUES (?, ?)", iter(values.items()))
         self.db.execute_many(
@@ -89,12 +95,7 @@ class Store(RunReader):
         )
 
     def _check(self, asked: RunTerms, inputs: Inputs) -> None:
-        found = differences(self.terms, asked)
-        if found:
-            raise ValueError(
-                f"{str(self.db.path)!r} was begun under other terms, and a run that has begun cannot change; "
-                f"begun -> asked: {'; '.join(found)}"
-            )
+        check_same_terms(str(self.db.path), self.terms, asked)
         check_kinds(self.db, self.schema, ALL)
         self._check_rows(inputs)
 
@@ -196,36 +197,17 @@ class Store(RunReader):
     def reopen_failures(self) -> None:
         self.db.execute("UPDATE images SET state = ? WHERE state = 2", State.OPEN)
 
+    def note_time(self) -> None:
+        """Something is being written: note when, for people."""
+        self.db.execute("INSERT OR REPLACE INTO run VALUES (?, ?)", WRITTEN, _now())
+
+    def add_clean(self, correct: int) -> None:
+        """Note how many images the model gets right without noise, unless that is there. No claim rests on it."""
+        share = f"{correct} of {self.progress().images}"
+        self.db.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", CLEAN, share)
+
     def add_finding(self, place: int, text: str) -> None:
         self.db.execute("INSERT INTO findings (at, place, text) VALUES (?, ?, ?)", _now(), place, text)
-
-
-def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
-    """Where two runs' terms differ, field by field."""
-    before, after = begun.promise.values, asked.promise.values
-    pairs = [(name, before.get(name, "none"), after.get(name, "none")) for name in {**before, **after}]
-    pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]
-    if begun.promise == asked.promise:  # otherwise it follows from what differs there
-        pairs += [("block", str(begun.block), str(asked.block))]
-    pairs += [("votes", _kept(begun.votes), _kept(asked.votes))]
-    return [f"{_MEANING.get(name, name)}: {_short(old)} -> {_short(new)}" for name, old, new in pairs if old != new]
-
-
-_MEANING = {
-    "model": "the model changed, its SHA-256",
-    "inputs": "the data changed (images, labels or their order), their SHA-256",
-    "seed": "the seed's SHA-256",
-    "given": "the floats as given, their SHA-256",
-}
-
-
-def _kept(votes: bool) -> str:
-    return next(word for word, kept in VOTES.items() if kept == votes)
-
-
-def _short(value: str) -> str:
-    """Digests by their first digits."""
-    return f"{value[:12]}…" if len(value) == 64 else value
 
 
 def _now() -> str:

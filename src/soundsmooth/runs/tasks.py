@@ -23,6 +23,12 @@ class Task(NamedTuple):
     again: RowsToRecheck | None = None
 
 
+class CleanVotes(NamedTuple):
+    """The model's own answers, one for each of some images: a class, or nobody's."""
+
+    labels: list[int]
+
+
 class Outcome(NamedTuple):
     """What came of a task: its votes, or None if every attempt failed; and the errors on the way.
 

@@ -5,15 +5,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from ..certification.certify import ModelChangedError
+from ..core.arrays import Fetched
 from ..core.errors import describe_error
+from ..core.grid import Levels
 from ..independence.measure import RowRecheck
 from ..noise import Purpose
 from ..smoothing.blocks import Bits, VoteBlock
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes, PendingVotes
-from .tasks import Image, Outcome, Task
+from .tasks import CleanVotes, Image, Outcome, Task
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.
 ATTEMPTS = 3
@@ -82,6 +86,19 @@ class Voter:
             begun = [self._begin(task, image) for task in tasks[first : first + together]]
             changed = self._replica.model.changes()
             yield from (self._finish(each._replace(changed=changed)) for each in begun)
+
+    def clean(self, images: Sequence[Levels]) -> CleanVotes:
+        """The model's answers to the images themselves, without noise: the levels' own floats.
+
+        The batches have the size of those of selection, which the model has run before; the last one is filled up.
+        """
+        size = self._voting.batch_for(self._job.settings.n0)
+        labels: list[int] = []
+        for first in range(0, len(images), size):
+            some = images[first : first + size]
+            rows = self._replica.sampler.values(np.stack([*some, *[some[-1]] * (size - len(some))]))
+            labels += Fetched(self._replica.model.vote(rows).labels).array()[: len(some)].tolist()
+        return CleanVotes(labels)
 
     def _begin(self, task: Task, image: Image) -> _PendingTask:
         start, votes = time.perf_counter(), None if task.again is not None else self._begin_block(task.block, image)

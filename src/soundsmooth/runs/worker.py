@@ -21,7 +21,7 @@ from ..noise import Law
 from ..smoothing.classifier import Smoothing
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import CopyVotes
-from .tasks import Image, Outcome, Task
+from .tasks import CleanVotes, Image, Outcome, Task
 from .voter import Voter
 
 #: What the promise says instead of a kind of device when several may take part.
@@ -112,6 +112,10 @@ class Worker:
     def rest(self) -> list[Outcome]:
         assert self._voter is not None
         return [_compact(outcome) for outcome in self._voter.rest()]
+
+    def clean(self, images: Sequence[Levels]) -> CleanVotes:
+        assert self._voter is not None
+        return self._voter.clean(images)
 
     def idle(self) -> float:
         """Do nothing, so that the cost of a call can be measured; the processor time that this process has taken."""

@@ -14,7 +14,7 @@ from .voting import Voting, sample_under_noise
 
 
 def predict(
-    smoothing: Smoothing, index: int, x: Levels, n: int, alpha: Rational, rounded: Rounding | None = None
+    smoothing: Smoothing, index: int, x: Levels, n: int | float, alpha: Rational, rounded: Rounding | None = None
 ) -> Prediction:
     """One prediction under a key of its own, which the operating system draws and the answer discloses.
 

@@ -76,7 +76,7 @@ def _verify_run(
 ) -> Verification:
     content = content_hash(db)
     say(f"content hash {content}")
-    result = Verification(str(db.path), True, content=content)
+    result = Verification(str(db.path), True, content=content, beta=given.beta)
     result.check(_content_check(content, given.content))
     try:
         run = stated_run(db)

@@ -145,6 +145,8 @@ class Verification:
     findings: Findings = field(default_factory=Findings)
     notes: list[str] = field(default_factory=list)
     replay: Replay | None = None
+    beta: Fraction = Fraction(1, 1000)
+    """The error at which statements about the set are made, or would be."""
 
     @property
     def conclusion(self) -> Conclusion:

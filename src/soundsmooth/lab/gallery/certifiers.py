@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...certification.certify import Counts, Verdict, verdict
 from ...certification.settings import Settings, settings
 from ...core.grid import IMAGES
+from ...exact import BoundName
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...smoother import Smoother
 from ..unsound import UnsoundStandard, count_votes
@@ -48,7 +49,7 @@ class CertifierTask:
     n: int
     n0: int = 10_000
     alpha: Fraction = Fraction(1, 1000)
-    bound: str = "clopper-pearson"
+    bound: BoundName = "clopper-pearson"
 
 
 class Certifier(Protocol):

@@ -1,0 +1,38 @@
+"""How a certificate or a prediction looks in Python: one line, and a small card in a notebook."""
+
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+from html import escape
+
+from ..core.decimals import exact_text
+from ..core.grid import IMAGES, Grid
+
+_NUMBER = re.compile("[0-9]{1,20}(/[1-9][0-9]{0,19})?")
+_CELL = "text-align:left;padding:2px 10px 2px 0"
+
+
+def unit_of(grid: Grid) -> str:
+    """What radii are multiples of: "in units of …"."""
+    return "the [0, 1] range" if grid == IMAGES else f"value 1 on the grid {grid.text}"
+
+
+def short(number: str) -> str:
+    """An exact number of a record as people write it: 1/1000 is 0.001. What is no number stays as it is."""
+    return exact_text(Fraction(number)) if _NUMBER.fullmatch(number) else number
+
+
+def line(kind: str, index: int, parts: Iterable[str]) -> str:
+    """<Certificate image 3: class 7, ‖δ‖₂ < 0.4713, α = 0.001>."""
+    return f"<{kind} image {index}: {', '.join(parts)}>"
+
+
+def card(title: str, rows: Iterable[tuple[str, object]]) -> str:
+    """A small table in HTML. Every text in it is escaped: a record from elsewhere may say anything."""
+    cells = "".join(
+        f'<tr><th style="{_CELL};font-weight:normal;opacity:0.7">{escape(str(name))}</th>'
+        f'<td style="{_CELL}">{escape(str(value))}</td></tr>'
+        for name, value in rows
+    )
+    border = "display:inline-block;border:1px solid #8886;border-radius:6px;padding:6px 12px"
+    return f'<div style="{border}"><b>{escape(title)}</b><table style="border:0;margin:4px 0 0">{cells}</table></div>'
