@@ -236,6 +236,15 @@ def test_only_levels_of_the_grid_are_promised(levels: np.ndarray) -> None:
         predict(smoothing, 0, levels, 10, "0.1")
 
 
+def test_radii_in_another_norm_do_not_pay_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is paid is a Euclidean distance."""
+    smooth, near = ss.Smoother(brightness, "0.25"), np.full((2, 2), 6, np.float32) * np.float32(1 / 255)
+    monkeypatch.setattr(Gaussian, "norm", "‖δ‖₁")
+    with pytest.raises(ValueError, match="radii in ‖δ‖₁ do not pay for that: give levels"):
+        smooth.commit([near], seed="s")
+    smooth.commit([np.full((2, 2), 6, np.uint8)], seed="s")
+
+
 def test_promise_of_a_run_word_for_word() -> None:
     """Every field, for a model, inputs and settings that are known."""
     grid, levels = Grid(16, 15, Fraction(1, 2)), np.arange(4, dtype=np.int16).reshape(2, 2)
