@@ -142,7 +142,7 @@ def make():
     def scores(b):
         if os.environ.get("FAIL") and b[:, 0, :, :].mean() < 0.25:
             raise RuntimeError("no memory")
-        return b.reshape(len(b), -1)[:, :2]
+        return b.reshape(len(b), -1)[:, :10]
     return scores
 """
 
@@ -206,7 +206,7 @@ def make():
     def scores(b):
         while next(calls) >= 40 and not os.path.exists("go on"):
             time.sleep(0.01)
-        return b.reshape(len(b), -1)[:, :2]
+        return b.reshape(len(b), -1)[:, :10]
     return scores
 """
 

@@ -14,6 +14,7 @@ from classifiers import brightness
 from soundsmooth.certification.promise import Inputs
 from soundsmooth.core.grid import IMAGES, Grid
 from soundsmooth.data.load import load
+from soundsmooth.runs import pipeline
 
 X = np.random.default_rng(1).integers(0, 256, (6, 3, 4, 5), np.uint8)
 Y = [2, 0, 1, 1, 0, 2]
@@ -199,15 +200,31 @@ def test_a_lone_picture() -> None:
 
 
 def test_a_label_that_is_no_class_is_an_error(tmp_path: Path) -> None:
-    """It would only show as a bad result. What was kept before is continued as it was."""
+    """It would only show as a bad result."""
     text = "label 2 is no class of the model: its classes are 0 to 1"
     with pytest.raises(ValueError, match=text):
         smoother().certify_all(X, Y, n=10)
-    with pytest.raises(ValueError, match=text):
-        smoother().certify_all(X, Y, n=10, out=tmp_path / "run.db")
+    path = tmp_path / "run.db"
+    with pytest.raises(ValueError, match=f"{text}.*; delete '{path}', which holds no votes yet, and begin again"):
+        smoother().certify_all(X, Y, n=10, out=path)
+    path.unlink()
+    assert len(smoother().certify_all(X, [0] * 6, n=10, out=path)) == 6
     with pytest.raises(ValueError, match=text):
         smoother().certify(X[0], label=2, n=10)
     assert smoother().certify(X[0], label=1, n=10).truth == 1
+
+
+def test_a_run_that_began_with_such_labels_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before they were an error, they were promised."""
+
+    def stop(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as before:
+        before.setattr(pipeline, "check_labels", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            smoother().certify_all(X, Y, n=10, out=tmp_path / "run.db", on_result=stop)
+    assert len(smoother().certify_all(X, Y, n=10, out=tmp_path / "run.db")) == 6
 
 
 def test_where_the_values_come_from_is_beside_the_certificate_and_not_promised(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def npz_source(path: Path, keys: Keys) -> Source:
         if not isinstance(held, np.lib.npyio.NpzFile):
             raise ValueError(f"{str(path)!r} is one array and no .npz: give it the name of an .npy")
         with held:
-            names = _Names(str(path), held.files, lambda name: _dimensions(path, held, name))
+            names = _Names(str(path), held.files, partial(_dimensions, path, held))
             x = names.images(keys.x)
             y = names.labels(x, keys.y)
             images, labels = _array(path, held, x), None if y is None else _array(path, held, y)
@@ -51,7 +52,8 @@ def mapping_source(held: Mapping[str, Any], keys: Keys) -> Source:
     if not held or not all(is_whole_array(each) for each in held.values()):
         some = ", ".join(map(repr, list(held)[:8]))
         raise ValueError(f"this holds {some or 'nothing'}: pass one data set, such as data['test']")
-    names = _Names("the mapping", list(held), lambda name: len(held[name].shape))
+    dimensions = {name: len(each.shape) for name, each in held.items()}
+    names = _Names("the mapping", list(held), dimensions.__getitem__)
     x = names.images(keys.x)
     y = names.labels(x, keys.y)
     return _checked("the mapping", held[x], None if y is None else held[y], x, y)

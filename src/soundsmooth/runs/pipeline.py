@@ -220,7 +220,9 @@ class _RunWriter:
         self._anything = True
         self._classes = self._classes or self.store.classes()
         if self._classes is None:
-            check_labels(self.plan.inputs.labels, votes.classes)
+            path = self.store.path
+            cure = "" if path is None else f"; delete {str(path)!r}, which holds no votes yet, and begin again"
+            check_labels(self.plan.inputs.labels, votes.classes, cure)
             self._classes = votes.classes
         check_classes(self._classes, votes.classes)
         hits = None
