@@ -186,8 +186,8 @@ def a_fine_grid() -> None:
     ss.Smoother(brightness, 2, k=7, grid=grid, threads=1).certify(np.zeros((64, 64), np.uint8), n=200)
 
 
-def torch_modules() -> None:
-    """One that is proved, and one whose rows are measured."""
+def torch_modules(folder: Path) -> None:
+    """One that is proved, with the weights of a checkpoint, and one whose rows are measured."""
     torch = pytest.importorskip("torch")
 
     layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
@@ -202,7 +202,9 @@ def torch_modules() -> None:
             return self.layers(batch - self.mean)
 
     image = np.full((2, 2), 9, np.uint8)
-    proved = ss.Smoother(Normalised(), "0.25", device="cpu", threads=1, independence="proved")
+    torch.save({"state_dict": Normalised().state_dict()}, folder / "c.pth.tar")
+    options = {"weights": folder / "c.pth.tar", "device": "cpu", "threads": 1, "independence": "proved"}
+    proved = ss.Smoother(Normalised(), "0.25", **options)
     proved.certify(image, n=200, bound="runner-up")
     measured = ss.Smoother(layers, "0.25", device="cpu", threads=1, independence="measured", again=4)
     measured.certify(image, n=200)
@@ -236,7 +238,7 @@ def called(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
         a_function(folder)
         floats_near_the_grid(folder)
         a_fine_grid()
-        torch_modules()
+        torch_modules(folder)
         files_of_others(folder)
     home = Path(ss.__file__).parent
     ours = [code for code in tuple(seen) if Path(code.co_filename).is_relative_to(home)]

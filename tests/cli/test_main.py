@@ -209,7 +209,10 @@ TOO_MANY = "threads must be between 1 and 1024"
         (("certify", "model.pt", "data.npz"), "never loaded"),
         (("certify", "missing.onnx", "data.npz"), "there is no model file"),
         (("certify", "mine.py:net", "data.npz"), "write mine:net"),
-        (("certify", "builtins:dict", "data.npz", "--weights", "."), "must be a .safetensors file, not '.'"),
+        (
+            ("certify", "builtins:dict", "data.npz", "--weights", "."),
+            "must be a .safetensors file or a checkpoint (.pt, .pth, .ckpt, .bin, .tar), not '.'",
+        ),
         (("certify", str(model())), "name the data as well"),
         (("certify", str(model()), "none.npz"), "there is no data file"),
         (("noise", "--key", "12", "--sigma", 1, "--shape", "2,2", "--out", "n.npy"), "32 bytes"),
