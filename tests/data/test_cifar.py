@@ -1,6 +1,7 @@
 """CIFAR's files: batches of both versions, packed or not; labels fine, channels first; wrong digests are found."""
 
 import hashlib
+import itertools
 import io
 import pickle
 import tarfile
@@ -94,6 +95,7 @@ def test_published_files_are_named_and_damaged_ones_rejected(tmp_path: Path, mon
         ("cifar.tar.gz", packed(("test_batch", PYTHON_10))[:-2000], "cannot be unpacked"),
         ("cifar.tar.gz", packed(("other", b"")), "holds no test images of CIFAR"),
     ],
+    ids=itertools.count(),  # packed files hold the time at which they were packed
 )
 def test_damage_is_said(name: str, content: bytes, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)

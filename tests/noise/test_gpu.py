@@ -10,6 +10,7 @@ import torch
 from soundsmooth.core.grid import Grid
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, reference_noise
+from soundsmooth.noise.sampler import Noise
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"
@@ -236,3 +237,17 @@ def test_the_input_of_this_call_is_used() -> None:
         is_the_cpus(sampler.noisy(BITS, each, 0, 2), BITS, QUARTER, each, 0, 2)
     x[0, 0, 0] += 1
     is_the_cpus(sampler.noisy(BITS, x, 0, 2), BITS, QUARTER, x, 0, 2)
+
+
+# --- without noise -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("a_law", "channels_last"), [(QUARTER, True), (Gaussian("0.25", 1, SHIFTED), False)])
+def test_clean_inputs_are_noisy_ones_without_noise(precision: str, a_law: Law, channels_last: bool) -> None:
+    """The same floats in the same layout: the kernel's own, for noise that is 0 everywhere."""
+    sampler, x = gpu(a_law, precision, channels_last), image((3, 4, 4), a_law.grid.levels)
+    zero = Noise(torch.zeros((2, x.size), dtype=torch.int16, device=DEVICE), ())
+    expected, found = sampler.add(zero, x).values, sampler.values(np.stack([x, x]))
+    assert torch.equal(pattern(found), pattern(expected))
+    assert (found.dtype, found.device, found.stride()) == (expected.dtype, expected.device, expected.stride())

@@ -12,7 +12,9 @@ import soundsmooth as ss
 from soundsmooth.core.grid import IMAGES
 from soundsmooth.models.callables import Scores
 from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler
-from soundsmooth.runs import clean_pass
+from soundsmooth.runs import clean_pass, scheduler
+from soundsmooth.runs.pools import LocalPool, LocalWorker, WorkerDied
+from soundsmooth.runs.tasks import CleanVotes
 
 LEVELS = (40, 90, 120, 135, 220)
 PICTURES = np.stack([np.full((2, 2), level, np.uint8) for level in LEVELS])
@@ -103,3 +105,32 @@ def test_its_floats_are_those_of_no_noise() -> None:
     levels = np.arange(256, dtype=np.int16)
     noisy = sampler.noisy(Keystream(bytes(32), Purpose.ESTIMATION, 0), levels, 0, 3).values
     np.testing.assert_array_equal(noisy, sampler.values(np.stack([levels] * 3)))
+
+
+@pytest.mark.parametrize(
+    ("answers", "share"),
+    [
+        ([WorkerDied("gone")], None),
+        ([RuntimeError("no")], None),
+        ([], None),  # it hangs
+        ([CleanVotes([0])], None),  # fewer answers than images
+        ([[], CleanVotes([0, 0, 0, 1, 0])], Fraction(4, 5)),  # after outcomes of an image that was given up
+    ],
+)
+def test_a_worker_that_dies_hangs_or_errs_ends_no_run(
+    answers: list[object], share: Fraction | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = LocalWorker.call
+
+    def call(self: LocalWorker, method: str, *arguments: object) -> None:
+        if method == "clean":
+            self.answers.extend(answers)
+        else:
+            before(self, method, *arguments)
+
+    monkeypatch.setattr(LocalWorker, "call", call)
+    monkeypatch.setattr(LocalPool, "timeout", 0.01)
+    monkeypatch.setattr(scheduler, "LOOK", 0.01)
+    run = certify(Watched(), labels=[0, 0, 0, 1, 1])
+    assert run.clean_accuracy == share
+    assert len(run) == 5

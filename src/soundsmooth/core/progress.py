@@ -84,19 +84,19 @@ class Meter:
         self.console.print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def _status(self) -> str:
-        """7 of 25 images, 1.3 images/s, accuracy so far 0.857."""
-        parts = [f"{self._finished} of {self._items} {self._noun}", rate_text(self._rate(), self._noun)]
+        """7 of 25 images, 1.3/s, accuracy 0.857: short enough for a narrow terminal."""
+        parts = [f"{self._finished} of {self._items} {self._noun}", rate_text(self._rate())]
         if self._right is not None and self._finished:
-            parts.append(f"accuracy so far {self._accuracy()}")
+            parts.append(f"accuracy {self._accuracy()}")
         return ", ".join(part for part in parts if part)
 
     def _end(self) -> str:
-        """8 of 8 images in 0:00:02, 3.8 images/s, accuracy 1.000."""
+        """8 of 8 images in 0:00:02, 3.8/s."""
         took = timedelta(seconds=round(self._clock() - self._began))
         before = f", {self._before} of them before" if self._before else ""
         parts = [
             f"{self._finished} of {self._items} {self._noun} in {took}{before}",
-            rate_text(self._rate(), self._noun),
+            rate_text(self._rate()),
         ]
         return f"{self._doing}: {', '.join(part for part in parts if part)}"
 
@@ -119,10 +119,10 @@ class Meter:
         return f", about {timedelta(seconds=round(seconds))} left"
 
 
-def rate_text(per_second: float, noun: str) -> str:
+def rate_text(per_second: float) -> str:
     """A rate in the unit in which it is a number that one can read; nothing if it is not known."""
     for seconds, unit in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
             rate = per_second * seconds
-            return f"{rate:,.0f} {noun}/{unit}" if rate >= 100 else f"{rate:.3g} {noun}/{unit}"
-    return f"{per_second * 86400:.3g} {noun}/day" if per_second else ""
+            return f"{rate:,.0f}/{unit}" if rate >= 100 else f"{rate:.3g}/{unit}"
+    return f"{per_second * 86400:.3g}/day" if per_second else ""
