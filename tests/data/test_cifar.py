@@ -1,8 +1,8 @@
 """CIFAR's files: batches of both versions, packed or not; labels fine, channels first; wrong digests are found."""
 
 import hashlib
-import itertools
 import io
+import itertools
 import pickle
 import tarfile
 from pathlib import Path
