@@ -125,6 +125,8 @@ def test_names_count_before_numbers(tmp_path: Path) -> None:
 
 def test_choices_that_are_none() -> None:
     assert choose_output(["scores"], None) == "scores"
+    with pytest.raises(ValueError, match="--output Logits"):  # only the words follow the names
+        choose_output(["hidden", "Logits"], None)
     for wrong in (3, -1, "3", "scores ", "²"):
         with pytest.raises(ValueError, match="has no output"):
             choose_output(["scores", "b"], wrong)

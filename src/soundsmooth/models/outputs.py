@@ -15,9 +15,10 @@ def choose_output(names: Sequence[str], output: Output) -> str:
     if not names:
         raise ValueError("the model returns no tensor; it must return scores, [batch, classes]")
     if output is None:
+        likely = next((name for name in names if "logit" in name.lower()), names[0])
         raise ValueError(
             f"the model has {len(names)} outputs: {_listed(names)}. Say which one holds the scores [batch, classes]: "
-            f"--output {names[0]}, or output={names[0]!r} in Python"
+            f"--output {likely}, or output={likely!r} in Python"
         )
     if output in names:
         return str(output)
