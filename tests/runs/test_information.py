@@ -39,7 +39,7 @@ def test_names_dates_and_clean_accuracy_are_kept(run: Path) -> None:
         assert (about.model, about.data) == ("classifiers.brightness_of_three", "numpy.ndarray")
         assert about.clean == Fraction(2, 3)
         assert about.written is not None
-        assert datetime.fromisoformat(store.begun) <= about.written <= datetime.now(UTC)
+        assert datetime.fromisoformat(about.begun) <= about.written <= datetime.now(UTC)
 
 
 def test_none_of_it_is_promised_and_an_audit_says_nothing_of_it(run: Path, tmp_path: Path) -> None:

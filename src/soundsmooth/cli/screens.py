@@ -86,7 +86,7 @@ def show_file(console: Console, store: Store, path: Path) -> None:
     say_named(console, "run", str(path))
     say_named(console, "model", about.model or "not recorded")
     say_named(console, "data", about.data or "not recorded")
-    say_named(console, "begun", _date(store.begun))
+    say_named(console, "begun", _date(about.begun))
     if about.written is not None:
         ended = "finished" if done.finished == done.images else "last write"
         say_named(console, ended, _date(about.written.isoformat()))

@@ -20,6 +20,8 @@ _SHARE = re.compile("(0|[1-9][0-9]{0,17}) of ([1-9][0-9]{0,17})")
 class Information(NamedTuple):
     """What is known; None for what is not."""
 
+    begun: str
+    """As the file says it."""
     model: str | None
     """The model's file, or what it was called in Python."""
     data: str | None
@@ -36,6 +38,7 @@ def read_information(held: Mapping[str, str], images: str) -> Information:
             raise ValueError(f"the run's {name} is too long to be a name")
     written, clean = held.get(WRITTEN), held.get(CLEAN)
     return Information(
+        held.get("begun", ""),
         held.get(MODEL),
         held.get(DATA),
         None if written is None else _time(written),

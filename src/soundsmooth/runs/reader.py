@@ -79,11 +79,9 @@ class _RunHeader:
         held = dict(rows)
         if len(held) != len(rows):
             raise ValueError("the run says something twice")
-        missing = [name for name in NAMES if not isinstance(held.get(name), str)]
+        missing = [name for name in {**dict.fromkeys(NAMES), **held} if not isinstance(held.get(name), str)]
         if missing:
-            raise ValueError(f"the run does not say what it is: {', '.join(missing)} missing")
-        if not all(isinstance(value, str) for value in held.values()):
-            raise ValueError("the run says something that is no text")
+            raise ValueError(f"the run does not say what it is: {', '.join(map(str, missing))!r:.80} missing")
         unknown = sorted(str(name) for name in held.keys() - {*NAMES, *INFORMATION})
         if unknown:
             raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
@@ -100,11 +98,6 @@ class _RunHeader:
         return self._said["commitment"]
 
     @property
-    def begun(self) -> str:
-        """When the run began, as the file states it."""
-        return self._said["begun"]
-
-    @property
     def information(self) -> Information:
         """What the file says for people: no claim rests on it. A ValueError if it is malformed."""
         return read_information(self._said, self.promise.values["input count"])
@@ -115,7 +108,7 @@ class _RunHeader:
         each other is another matter.
         """
         held, promise = self._said, self.promise
-        self.information  # noqa: B018  (malformed, it is no run of ours)
+        read_information(held, promise.values["input count"])  # malformed, it is no run of ours
         if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
             raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
         if held["votes"] not in VOTES:
