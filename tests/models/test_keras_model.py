@@ -80,7 +80,9 @@ def test_a_model_of_a_class_of_ones_own_is_named_by_the_class_and_the_weights() 
 def test_channels_first_data_gets_the_hint() -> None:
     model = dense()
     model.input_shape = (None, 4, 4, 3)
-    with pytest.raises(ValueError, match="the data is channels-first: try --layout nchw-to-nhwc"):
+    with pytest.raises(
+        ValueError, match="the data is channels-first: try layout='nchw-to-nhwc' in Python, or --layout nchw-to-nhwc"
+    ):
         ss.Smoother(model, "0.25").certify(np.zeros((3, 4, 4), np.uint8), n0=10, n=10)
 
 
