@@ -81,7 +81,7 @@ def test_channels_first_data_gets_the_hint() -> None:
     model = dense()
     model.input_shape = (None, 4, 4, 3)
     with pytest.raises(
-        ValueError, match="the data is channels-first: try layout='nchw-to-nhwc' in Python, or --layout nchw-to-nhwc"
+        ValueError, match="channels-first: try layout='nchw-to-nhwc' in Python, or --layout nchw-to-nhwc"
     ):
         ss.Smoother(model, "0.25").certify(np.zeros((3, 4, 4), np.uint8), n0=10, n=10)
 
