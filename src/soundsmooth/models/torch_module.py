@@ -1,7 +1,6 @@
 """A torch.nn.Module on any device, as a model."""
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import ProofReport, export_module, prove_torch
+from ..independence.proof import export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
 from .protocol import CLOSED, NOBODY, OPEN, Identity, Model, ModelKind, Votes, check_scores
 from .recipe import ModelRecipe
-from .row_voter import why_not_alone
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
+from .waiting_voters import why_not_alone
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +54,6 @@ class TorchModel(Model):
         software=("torch", "triton"),
         options=_promised_options,
     )
-    report: ProofReport | None = None
 
     def __init__(
         self,
@@ -76,7 +74,8 @@ class TorchModel(Model):
         self._independence = unproved_independence(self.demand)
         self._graphs: dict[tuple[int, ...], tuple[Forward, Snapshot] | None] = {}
         """By the shape of batches: the graph that votes in the module's place, and the numbers that it reads."""
-        self._measurable: dict[tuple[int, ...], Independence] = {}
+        self._not_alone: dict[tuple[int, ...], str | None] = {}
+        """By the shape of inputs: why it cannot vote on one of them alone."""
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -175,13 +174,10 @@ class TorchModel(Model):
 
         Until now the module has not voted: a graph did, or nothing.
         """
-        if shape not in self._measurable:
-            why_not = why_not_alone(self.recipe, shape)
-            self._measurable[shape] = measured() if why_not is None else CHECKED
-            if why_not is not None:
-                message = f"the rows' independence is neither proved nor measured, only checked: {why_not}"
-                warnings.warn(message, stacklevel=3)
-        return self._measurable[shape]
+        if shape not in self._not_alone:
+            self._not_alone[shape] = why_not_alone(self, shape)
+        self.unmeasured = self._not_alone[shape]
+        return measured() if self.unmeasured is None else CHECKED
 
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
