@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .certification.certificate import Certificate, Prediction
     from .certification.promise import Promise
     from .core.grid import Grid, levels
+    from .core.warn import IndependenceWarning
     from .noise import Gaussian
     from .runs.run import Run, open_run
     from .smoother import Smoother
@@ -26,6 +27,7 @@ __all__ = [
     "Certificate",
     "Gaussian",
     "Grid",
+    "IndependenceWarning",
     "Prediction",
     "Promise",
     "Run",
@@ -40,6 +42,7 @@ _HOMES = {
     "Certificate": ".certification.certificate",
     "Gaussian": ".noise",
     "Grid": ".core.grid",
+    "IndependenceWarning": ".core.warn",
     "Prediction": ".certification.certificate",
     "Promise": ".certification.promise",
     "Run": ".runs.run",

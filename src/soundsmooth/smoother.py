@@ -1,6 +1,5 @@
 """The pleasant surface: one object that certifies and predicts."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -18,6 +17,7 @@ from .core.grid import IMAGES, Grid, unmasked
 from .core.independence import parse_demand
 from .core.limits import thread_count
 from .core.machine import gpus
+from .core.warn import IndependenceWarning, warn_user
 from .exact import Rational, positive
 from .models import model_of
 from .models.load import recipe_of
@@ -107,6 +107,7 @@ class Smoother:
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, law, batch_size, threads, workers)
+        self._told = False
 
     def certify(
         self,
@@ -128,6 +129,7 @@ class Smoother:
         labels = None if label is None else [label]
         inputs, chosen = inputs_of(self.smoothing.law.grid, [unmasked(image)], labels), settings(n0, n, alpha, bound)
         plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
+        self._tell(plan)
         return certify_image(plan, self.smoothing.replicas[0])
 
     def certify_all(
@@ -162,6 +164,7 @@ class Smoother:
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
             plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over)
             on_error.callback(store.close)
+            self._tell(plan)
             with show_progress(plan, store) if progress else nullcontext(_nothing) as advance:
                 run = finish_run(plan, store, on_result or _nothing, advance)
             on_error.pop_all()
@@ -197,6 +200,12 @@ class Smoother:
         abstains. A certificate does not bound how often that happens.
         """
         return predict(self.smoothing, 0, self.smoothing.law.grid.on_grid(unmasked(image)), n, alpha)
+
+    def _tell(self, plan: RunPlan) -> None:
+        """Warn before the first vote, once, if rows are measured or checked because there is no proof."""
+        if self.smoothing.model.demand == "auto" and plan.notice is not None and not self._told:
+            warn_user(plan.notice, IndependenceWarning)
+            self._told = True
 
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""
@@ -234,12 +243,10 @@ def warn_of_failures(run: Run) -> None:
     if failures:
         many, first = len(failures), failures[0]
         text = f"the model failed on {many} images, which count as wrong answers; image {first.index}: {first.error}"
-        warnings.warn(text, stacklevel=3)
+        warn_user(text)
 
 
 def warn_if_large(sigma: Rational, grid: Grid) -> None:
     """A warning about a σ that was probably meant for 0 … 255."""
     if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
-        warnings.warn(
-            f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=3
-        )
+        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")

@@ -67,7 +67,7 @@ def _finish(plan: RunPlan, store: Store, output: Output) -> None:
         show_row(bar.console, record)
 
     with bar:
-        show_head(bar.console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
+        show_head(bar.console, plan.law, plan.inputs, plan.settings, plan.identity.independence, plan.notice)
         _show_before(bar.console, store)
         bar.advance(task, store.copies_voted())
         ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
