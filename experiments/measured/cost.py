@@ -1,16 +1,19 @@
-"""What a row alone costs: seconds until the fresh process is ready, and milliseconds a row.
+"""What a row alone costs: seconds until the fresh process is ready, milliseconds a row, and of processor time.
 
     taskset -c 0,1 python experiments/measured/cost.py [--rows 300] [--rounds 5]
 
 Medians over rounds, with the smallest and the largest; kinds alternate. torch is left out where it is not installed.
+Processor time is that of the fresh process and its children, where /proc tells; it is less hurt by a busy machine.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 
@@ -42,14 +45,26 @@ def kinds() -> Iterator[tuple[str, object, tuple[int, ...]]]:
         yield "small CNN, torch", model_of(nn.Sequential(*layers, nn.Linear(32, 10))), (3, 32, 32)
 
 
-def measured(recipe: bytes, shape: tuple[int, ...], rows: np.ndarray) -> tuple[float, float]:
-    """Seconds until it is ready, and seconds a row."""
+def measured(recipe: bytes, shape: tuple[int, ...], rows: np.ndarray) -> tuple[float, float, float]:
+    """Seconds until it is ready, seconds a row, and seconds of processor time a row."""
     start = time.perf_counter()
     with RowVoter(recipe, shape) as alone:
         alone.wait()
-        ready = time.perf_counter()
+        ready, before = time.perf_counter(), processor_seconds(alone._process.pid)
         assert len(list(alone.votes(iter(rows)))) == len(rows)
-        return ready - start, (time.perf_counter() - ready) / len(rows)
+        took = time.perf_counter() - ready
+        list(alone.votes(iter(rows[:1])))  # by now the others have ended
+        used = processor_seconds(alone._process.pid) - before
+        return ready - start, took / len(rows), used / len(rows)
+
+
+def processor_seconds(process: int) -> float:
+    """Of a process, and of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -58,16 +73,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     models = {name: (model.recipe(), shape) for name, model, shape in kinds()}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in models}
+    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for _ in range(asked.rounds):
         for name, (recipe, shape) in models.items():
             rows = np.random.default_rng().random((asked.rows, *shape), np.float32)
             found[name].append(measured(recipe, shape, rows))
-    print(f"{cores()} cores, Python {sys.version.split()[0]}\n\n| model | ready after | a row |\n|---|---|---|")
+    print(f"{cores()} cores, Python {sys.version.split()[0]}\n\n| model | ready after | a row | processor time |")
+    print("|---|---|---|---|")
     for name, times in found.items():
-        ready, row = (statistics.median(each) for each in zip(*times, strict=True))
-        spread = sorted(1000 * each for _, each in times)
-        print(f"| {name} | {ready:.1f} s | {1000 * row:.1f} ms [{spread[0]:.1f}, {spread[-1]:.1f}] |")
+        ready, rows, processor = zip(*times, strict=True)
+        print(f"| {name} | {statistics.median(ready):.1f} s | {_spread(rows)} | {_spread(processor)} |")
+
+
+def _spread(seconds: tuple[float, ...]) -> str:
+    """Their median in milliseconds, the smallest and the largest."""
+    low, middle, high = (1000 * each for each in (min(seconds), statistics.median(seconds), max(seconds)))
+    return f"{middle:.1f} ms [{low:.1f}, {high:.1f}]"
 
 
 if __name__ == "__main__":

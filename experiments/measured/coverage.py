@@ -27,6 +27,7 @@ from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.run import finish_run
+from soundsmooth.smoothing.classifier import Replica
 
 ALPHA, N0, N, AGAIN, BATCH = "0.1", 20, 100, 100, 50
 SIGMA = "0.05"
@@ -128,19 +129,13 @@ class Informed(Turning):
 class RowsHere:
     """In the place of processes: every row gets a model of its own, made from the frozen recipe."""
 
-    def __init__(self, recipe: bytes, shape: tuple[int, ...]) -> None:
-        self._recipe = recipe
+    idle, seconds = False, 0.0
 
-    def __enter__(self) -> "RowsHere":
-        return self
+    def __init__(self, replica: Replica, shape: tuple[int, ...]) -> None:
+        self._recipe = replica.model.recipe()
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         pass
-
-    def wait(self) -> None:
-        pass
-
-    close = wait
 
     def votes(self, rows: Iterator[np.ndarray]) -> Iterator[int]:
         for row in rows:
@@ -193,11 +188,11 @@ CONTROL = "CONTROL"
 
 def tried(name: str, runs: int) -> Found:
     """So many runs of a model, with processes stood in for."""
-    alone, measured.RowVoter = measured.RowVoter, RowsHere
+    alone, measured.tried_voter = measured.tried_voter, RowsHere
     try:
         found = [MODELS[name]() for _ in range(runs)]
     finally:
-        measured.RowVoter = alone
+        measured.tried_voter = alone
     labelled = [each for each in found if each.label is not None]
     false = sum(each.p_lower > true_p(each.label) for each in labelled)
     return Found(runs, len(labelled), false)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .certification.certificate import Certificate, Prediction
     from .certification.promise import Promise
     from .core.grid import Grid, levels
+    from .core.warn import IndependenceWarning
     from .data.load import load
     from .noise import Gaussian
     from .runs.run import Run, open_run
@@ -27,6 +28,7 @@ __all__ = [
     "Certificate",
     "Gaussian",
     "Grid",
+    "IndependenceWarning",
     "Prediction",
     "Promise",
     "Run",
@@ -42,6 +44,7 @@ _HOMES = {
     "Certificate": ".certification.certificate",
     "Gaussian": ".noise",
     "Grid": ".core.grid",
+    "IndependenceWarning": ".core.warn",
     "Prediction": ".certification.certificate",
     "Promise": ".certification.promise",
     "Run": ".runs.run",

@@ -1,6 +1,5 @@
 """The pleasant surface: one object that certifies and predicts."""
 
-import warnings
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,10 @@ from .certification.promise import Inputs, Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid
 from .core.independence import DemandName, parse_demand
-from .core.layouts import check_layout
+from .core.layouts import Layout, check_layout
 from .core.limits import thread_count
 from .core.machine import gpus
+from .core.warn import IndependenceWarning, warn_user
 from .data.load import load, load_image
 from .exact import BoundName, Rational, positive
 from .models import model_of
@@ -25,7 +25,7 @@ from .noise.sources import NoiseMode
 from .runs.engines import Engine, remote_pool
 from .runs.information import names_of
 from .runs.lone_image import certify_image
-from .runs.plan import plan_run
+from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
 from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, meter_of, run_secret, start_run
 from .runs.stored import RunTerms
@@ -73,7 +73,7 @@ class Smoother:
         law: Law | None = None,
         k: Rational = 6,
         grid: Grid = IMAGES,
-        layout: str = "as-is",
+        layout: Layout = "as-is",
         batch_size: int | None = None,
         device: str | None = None,
         dtype: Precision | None = None,
@@ -114,11 +114,12 @@ class Smoother:
         }
         base = model_of(model, **self._options)
         for remark in base.remarks:
-            warnings.warn(remark, stacklevel=2)
+            warn_user(remark)
         self._workers = workers
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, law, batch_size, threads, workers)
+        self._told = False
 
     def certify(
         self,
@@ -140,6 +141,7 @@ class Smoother:
         reject_positional(others, "certify(x, n0=100, n=100_000, alpha=0.001) takes its settings by name")
         inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound)
         plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
+        self._tell(plan)
         return certify_image(plan, self.smoothing.replicas[0])
 
     def certify_all(
@@ -177,6 +179,7 @@ class Smoother:
             names = names_of(self._model, data)
             plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names)
             on_error.callback(store.close)
+            self._tell(plan)
             with meter_of(plan, store) if progress else nullcontext() as meter:
                 run = finish_run(plan, store, on_result or _nothing, meter)
             on_error.pop_all()
@@ -222,6 +225,12 @@ class Smoother:
     def _all(self, data: Any, labels: Any) -> Inputs:
         return load(data, labels=labels, grid=self.smoothing.law.grid, layout=self._layout)
 
+    def _tell(self, plan: RunPlan) -> None:
+        """Warn before the first vote, once, if rows are measured or checked because there is no proof."""
+        if self.smoothing.model.demand == "auto" and plan.notice is not None and not self._told:
+            warn_user(plan.notice, IndependenceWarning)
+            self._told = True
+
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""
         made = recipe_of(self._model, **self._options)
@@ -252,12 +261,10 @@ def warn_of_failures(run: Run) -> None:
     if failures:
         many, first = len(failures), failures[0]
         text = f"the model failed on {many} images, which count as wrong answers; image {first.index}: {first.error}"
-        warnings.warn(text, stacklevel=3)
+        warn_user(text)
 
 
 def warn_if_large(sigma: Rational, grid: Grid) -> None:
     """A warning about a σ that was probably meant for 0 … 255."""
     if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
-        warnings.warn(
-            f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255", stacklevel=3
-        )
+        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")

@@ -10,6 +10,7 @@ from soundsmooth.certification.settings import settings
 from soundsmooth.cli import options
 from soundsmooth.cli.options import ALL, OPTIONS, SMOOTHING, Choices, To, names_for, read_config
 from soundsmooth.core.independence import DemandName
+from soundsmooth.core.layouts import LAYOUTS, Layout
 from soundsmooth.data.load import load
 from soundsmooth.exact import BOUNDS, BoundName
 from soundsmooth.models.compiled import COMPILATIONS, Compilation
@@ -91,6 +92,7 @@ CHOICES = {
     "noise": (NoiseMode, NOISE_MODES),
     "engine": (Engine, ENGINES),
     "compile": (Compilation, COMPILATIONS),
+    "layout": (Layout, LAYOUTS),
     "dtype": (Precision, tuple(PRECISIONS)),
     "independence": (DemandName, ("auto", "proved", "measured", "checked", "assumed")),
 }

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,13 @@ class Company(Data):
 @pytest.mark.slow("starts processes that vote on rows alone")
 def test_a_module_that_cannot_be_exported_is_measured() -> None:
     """Row 7 of the ledger: measured where it cannot be proved. (A copy is dark in 3 of 10⁶ cases.)"""
-    found = ss.Smoother(Data(), "1/2").certify(np.full((1, 8, 8), 200, np.uint8), n=200)  # drawn again and again
+    smooth, image = ss.Smoother(Data(), "1/2"), np.full((1, 8, 8), 200, np.uint8)
+    with pytest.warns(
+        ss.IndependenceWarning, match=r"not proved \(torch.export cannot .*, about .* s an image; .* 0.0076"
+    ):
+        found = smooth.certify(image, n=200)  # rows are drawn again and again
+    with warnings.catch_warnings(action="error"):
+        assert smooth.certify(image, n=20).independence == found.independence  # it is said once
     assert found.independence == "measured m=1000"
     assert found.measured is not None
     assert found.measured.lost == 0
@@ -91,7 +98,11 @@ def test_one_that_cannot_be_made_elsewhere_either_is_checked() -> None:
     class Local(Data):
         pass
 
-    assert certify(Local()).independence == "checked"
+    with pytest.warns(
+        ss.IndependenceWarning, match=r"only checked, not proved \(.*\) and not measured \(.*Local.*\)"
+    ) as said:
+        assert certify(Local()).independence == "checked"
+    assert said[0].filename == __file__
     assert certify(Data(), independence="checked").independence == "checked"
 
 
@@ -122,7 +133,10 @@ def test_a_plain_script_is_never_run_twice(beginning: str, known_by: str, tmp_pa
     (tmp_path / "script.py").write_text(beginning + SCRIPT)
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
-    warned = "neither proved nor measured, only checked: only the script that is running defines the model"
+    assert f"script.py:{(beginning + SCRIPT).count(chr(10))}: IndependenceWarning: independence is " in done.stderr
+    warned = (
+        "not measured (only the script or notebook that is running defines the model; move it into a file of its own)"
+    )
     assert (warned in done.stderr) == (known_by == "checked")
     assert done.stdout.splitlines() == ["the script runs", known_by]
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from soundsmooth.independence.measure import RowRecheck
-from soundsmooth.runs import voter
+from soundsmooth.runs import voter, worker
 from soundsmooth.smoothing.classifier import Replica
 from soundsmooth.smoothing.job import VotingJob
 
@@ -29,7 +29,7 @@ def lasting_rows_alone() -> Iterator[None]:
         kept[0]._job = job
         return kept[0]
 
-    with patch.object(voter, "RowRecheck", rows_alone):
+    with patch.object(voter, "RowRecheck", rows_alone), patch.object(worker, "seconds_alone", lambda *_: 0.0):
         try:
             yield
         finally:

@@ -66,7 +66,7 @@ def _finish(console: Console, plan: RunPlan, store: Store, output: Output) -> No
             )
         show_row(console, record)
 
-    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence)
+    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence, plan.notice)
     _show_before(console, store)
     ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
     try:

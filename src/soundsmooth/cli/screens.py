@@ -26,18 +26,17 @@ ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
 SHARE = "share of images"
 
 
-def show_head(console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence) -> None:
-    """What is going to be certified, and how; a warning if nothing can be."""
+def show_head(
+    console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence, notice: str | None
+) -> None:
+    """What is going to be certified, and how; a warning if nothing can be. `notice` is about the rows' independence."""
     print_line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, {_settings(law, chosen)}; "
         f"{escape(radii_unit(law))}",
     )
-    if independence.measured:
-        again = f"{independence.rows} rows of each image are voted again, each alone, which takes seconds"
-        print_line(
-            console, f"independence is measured: {again}; graphs and torch modules can be proved (soundsmooth inspect)"
-        )
+    if notice is not None:
+        say(console, notice)
     if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
         print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")

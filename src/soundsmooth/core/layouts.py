@@ -1,10 +1,17 @@
 """Layouts: in which order an image has its axes, how they are put into another, and how to tell that they should be."""
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
+Layout = Literal["as-is", "nhwc-to-nchw", "nchw-to-nhwc"]
 #: What a layout does to the three axes of an image.
-LAYOUTS = {"as-is": None, "nhwc-to-nchw": (2, 0, 1), "nchw-to-nhwc": (1, 2, 0)}
+LAYOUTS: dict[Layout, tuple[int, int, int] | None] = {
+    "as-is": None,
+    "nhwc-to-nchw": (2, 0, 1),
+    "nchw-to-nhwc": (1, 2, 0),
+}
 #: No image has more channels than this, and hardly one has fewer rows.
 MOST_CHANNELS = 4
 
@@ -14,7 +21,7 @@ def check_layout(layout: str) -> None:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
 
 
-def laid_out(image: npt.NDArray[np.generic], layout: str) -> npt.NDArray[np.generic]:
+def laid_out(image: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
     """The image with its axes in the other order; a ValueError if it has not three of them."""
     axes = LAYOUTS[layout]
     if axes is None:
@@ -31,6 +38,6 @@ def channels_last_hint(shape: tuple[int, ...]) -> str:
     return ""
 
 
-def try_layout(layout: str) -> str:
+def try_layout(layout: Layout) -> str:
     """The words to write, in Python and on the command line."""
     return f"try layout={layout!r} in Python, or --layout {layout}"

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 from ..certification.promise import Inputs
 from ..core.grid import IMAGES, Grid, Levels, Rounding
 from ..core.integers import integer
-from ..core.layouts import check_layout, laid_out
+from ..core.layouts import Layout, check_layout, laid_out
 from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
 from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
@@ -27,7 +27,7 @@ def load(
     *,
     labels: Any = None,
     grid: Grid = IMAGES,
-    layout: str = "as-is",
+    layout: Layout = "as-is",
     x_key: str | None = None,
     y_key: str | None = None,
     resize: int | None = None,
@@ -57,7 +57,7 @@ def load(
     return _Pass(grid, layout, pictures, given).over(found, skip, limit)
 
 
-def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: str) -> Inputs:
+def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
     return _Pass(grid, layout, Pictures(), None).over(Source([Item("", image, label)]), 1, None)
@@ -91,7 +91,7 @@ class _Pass:
     """One pass over a source."""
 
     grid: Grid
-    layout: str
+    layout: Layout
     pictures: Pictures
     given: list[Any] | None
     """Labels that count instead of the source's."""

@@ -1,6 +1,7 @@
 """Independence, measured: rows of the real batches are voted again, alone (docs/independence.md, "Measured")."""
 
 import secrets
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from ..certification.promise import Promise, Secret
 from ..certification.settings import Settings
 from ..core.grid import Floats, Levels
 from ..exact import BOUNDS
-from ..models.registry import digest_binds
 from ..models.row_voter import RowVoter
+from ..models.waiting_voters import give_back, take_voter
 from ..noise import SHARED_STREAM, Purpose, Sampler
 from ..noise.sources import FreshNoise, Source
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
@@ -113,17 +114,7 @@ class RowRecheck:
         vote otherwise when it is made again.
         """
         self._job, self._sampler = job, Sampler(replica.sampler.law, 1)
-        recipe = replica.model.recipe()
-        self._alone = RowVoter(recipe, job.shape)
-        try:
-            if digest_binds(job.identity.kind):  # a graph that does not draw is one function
-                self._alone.wait()
-            else:
-                with RowVoter(recipe, job.shape) as another:
-                    _compare(self._alone, another, _some_rows(self._sampler, job.shape))
-        except BaseException:
-            self.close()
-            raise
+        self._model, self._alone = replica.model, tried_voter(replica, job.shape)
 
     def __enter__(self) -> "RowRecheck":
         return self
@@ -132,7 +123,7 @@ class RowRecheck:
         self.close()
 
     def close(self) -> None:
-        self._alone.close()
+        give_back(self._alone, self._model, self._job.shape)
 
     def hits(self, number: int, x: Levels, again: RowsToRecheck) -> Bits:
         """Which of the rows of the input of that number vote for the label when each is alone."""
@@ -147,6 +138,48 @@ class RowRecheck:
         return FreshNoise(self._sampler, self._job.key, stream)
 
 
+def seconds_alone(replica: Replica, shape: tuple[int, ...]) -> float:
+    """About how many seconds a row alone takes. A ValueError if rows of the model cannot be voted alone.
+
+    The process that was tried out waits for the measurement.
+    """
+    alone = tried_voter(replica, shape)
+    give_back(alone, replica.model, shape)
+    assert alone.seconds is not None
+    return alone.seconds
+
+
+def tried_voter(replica: Replica, shape: tuple[int, ...]) -> RowVoter:
+    """A fresh process that has voted on some rows of no run; one of Python code agreed on them with another process."""
+    alone = take_voter(replica.model, shape)
+    if alone.seconds is None:
+        try:
+            _try_out(alone, replica, shape)
+        except BaseException:
+            alone.close()
+            raise
+    return alone
+
+
+def _try_out(alone: RowVoter, replica: Replica, shape: tuple[int, ...]) -> None:
+    """Have it vote, and see how long that takes. A graph that does not draw is one function; others are made twice."""
+    rows = _some_rows(Sampler(replica.sampler.law, 1), shape)
+    if replica.model.kind.binding:
+        _timed_votes(alone, rows)
+        return
+    with take_voter(replica.model, shape) as another:
+        another.wait()
+        _compare(_timed_votes(alone, rows), _timed_votes(another, rows))
+
+
+def _timed_votes(alone: RowVoter, rows: list[Floats]) -> list[int]:
+    alone.wait()
+    start = time.perf_counter()
+    votes = list(alone.votes(iter(rows)))
+    alone.seconds = (time.perf_counter() - start) / len(rows)
+    return votes
+
+
 def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
     """Noisy copies of greys from black to white, under a key that has nothing to do with any run."""
     source = FreshNoise(sampler, secrets.token_bytes(32), 0)
@@ -158,15 +191,12 @@ def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
     return [noisy.values[0] for noisy in copies]
 
 
-def _compare(one: RowVoter, other: RowVoter, rows: list[Floats]) -> None:
+def _compare(one: list[int], other: list[int]) -> None:
     """A ValueError if two processes, made apart from the same recipe, vote otherwise on one of the rows.
 
     Power: a model whose votes differ on a share q of such rows passes with probability (1 − q)^16.
     """
-    for each in (one, other):
-        each.wait()
-    votes = [list(each.votes(iter(rows))) for each in (one, other)]
-    differ = sum(a != b for a, b in zip(*votes, strict=True))
+    differ = sum(a != b for a, b in zip(one, other, strict=True))
     if differ:
         raise ValueError(
             f"the model's vote on a row alone is not a function of the row: {differ} of {TWICE} rows got another vote "

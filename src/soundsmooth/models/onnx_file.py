@@ -71,7 +71,6 @@ class OnnxModel(Model):
         elsewhere=("onnxruntime",),
         options=_promised_options,
     )
-    report: ProofReport | None = None
 
     def __init__(
         self,

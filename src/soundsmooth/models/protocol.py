@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from ..core.independence import ASSUMED, Demand, Independence
 from ..core.machine import InputPlacement
 from .model_source import ModelSource
 from .options import ModelOptions
+
+if TYPE_CHECKING:
+    from ..independence.proof import ProofReport
 
 #: The vote of a row whose scores hold a NaN, and of a lost noisy copy.
 NOBODY = -1
@@ -114,6 +117,10 @@ class Model(ABC):
     """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
     remarks: tuple[str, ...] = ()
     """What its owner should know of how it runs, a sentence or two each."""
+    report: "ProofReport | None" = None
+    """What an inspection found, if there was one."""
+    unmeasured: str | None = None
+    """Why its rows cannot be voted alone, if they would have been measured otherwise."""
 
     @classmethod
     @abstractmethod

@@ -21,35 +21,47 @@ _TAG = b"soundsmooth row v1"
 
 
 def find_generators() -> list[Any]:
-    """The generators that objects hold, as far as the garbage collector can reach; not one that only C code holds."""
-    kinds = _kinds()
-    return list({id(each): each for each in _reachable() if issubclass(type(each), kinds)}.values())
+    """The global generators of Python, NumPy and torch, and those that objects hold, as far as the garbage collector
+    can reach; not one that only C code holds. Each is there once, and what others draw from comes last.
+    """
+    held = (each for objects in _reachable() for each in _generators_among(objects))
+    found = {id(each): each for each in (*held, *_global_generators())}.values()
+    return sorted(found, key=_is_source)
 
 
-def seed_generators(held: Iterable[Any], row: Floats) -> None:
-    """Seed these generators and the global ones of Python, NumPy and torch from the row.
+def seed_generators(generators: Iterable[Any], row: Floats) -> None:
+    """Seed the generators that were found from the row.
 
     Guarantee: what they draw from now on is a function of the row's bits. Generators of one kind draw the same.
     """
     seed = hashlib.sha256(_TAG + np.ascontiguousarray(row).tobytes()).digest()
-    _reseed(random, seed)
-    np.random.seed(np.frombuffer(seed, np.uint32))
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.default_generator.manual_seed(_number(seed))
-    for each in held:
+    for each in generators:
         _reseed(each, seed)
 
 
-def _reachable() -> Iterator[object]:
+def _global_generators() -> list[Any]:
+    """Those from which the functions of modules draw."""
+    torch = sys.modules.get("torch")
+    return [random._inst, np.random.mtrand._rand, *([] if torch is None else [torch.default_generator])]
+
+
+def _is_source(generator: Any) -> bool:
+    """Whether another generator may draw from it: then its own seed is the one that counts."""
+    return isinstance(generator, np.random.BitGenerator)
+
+
+def _reachable() -> Iterator[list[Any]]:
     """What containers hold, also those that the collector does not look at: they hold nothing that it would free."""
-    for holder in gc.get_objects():
-        held = gc.get_referents(holder)
-        while held:
-            each = held.pop()
-            yield each
-            if type(each) in (dict, tuple) and not gc.is_tracked(each):
-                held += gc.get_referents(each)
+    held = gc.get_referents(*gc.get_objects())
+    while held:
+        yield held
+        held = gc.get_referents(*(each for each in held if type(each) in (dict, tuple) and not gc.is_tracked(each)))
+
+
+def _generators_among(objects: list[Any]) -> list[Any]:
+    """Kinds first: there are millions of objects, of a few thousand kinds."""
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, _kinds())}
+    return [each for each in objects if type(each) in kinds]
 
 
 def _kinds() -> tuple[type, ...]:
@@ -64,7 +76,7 @@ def _kinds() -> tuple[type, ...]:
 
 
 def _reseed(generator: Any, seed: bytes) -> None:
-    if isinstance(generator, np.random.BitGenerator):
+    if _is_source(generator):
         generator.state = type(generator)(_number(seed)).state
     elif isinstance(generator, np.random.RandomState):
         generator.seed(np.frombuffer(seed, np.uint32))

@@ -9,13 +9,13 @@ import os
 import pickle
 import re
 import signal
+import socket
 import struct
 import sys
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,26 +27,32 @@ from ..core.grid import Floats
 from ..core.independence import ASSUMED
 from .protocol import Model
 from .random_generators import find_generators, seed_generators
-from .sandbox.confine import give_up, seal, silence
+from .sandbox.confine import give_up, linux, seal, silence
 
-#: What it is asked for: a child for the next row, the end of a child.
-FORK, END = "fork", "end"
+#: What it is asked for: a child for the next row, with its channel, or the end of a child; and the child's number.
+ORDER = struct.Struct("<cq")
+FORK, END = b"f", b"e"
 #: What a child says when nothing but its own channel is open in it.
 READY = b"r"
 LABEL = struct.Struct("<q")
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
+#: Memory of no file.
+UNNAMED = "without a name"
 #: Libraries that start threads for others.
 _OPENMP = re.compile(r"/lib[gi]?omp[^/]*\.so[^/]*$")
 #: Linux's names for them are PR_SET_CHILD_SUBREAPER, CLONE_NEWUSER and CLONE_NEWIPC.
 _ADOPT_ORPHANS, _NEW_USER, _NEW_IPC = 36, 0x10000000, 0x08000000
+#: Linux's advice MADV_COLLAPSE, and the number of the row from which on it is worth its time.
+_COLLAPSE, MANY = 25, 50
+#: Linux's call close_range, the same number on every architecture, and the last descriptor there can be.
+_CLOSE_RANGE, _LAST = 436, 0xFFFFFFFF
 
 
 def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, script: Mapping[str, Any]) -> None:
     """Make the model, then fork a child for each row. `folder` is where the model's own modules may have been found."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks is told, and ends this process
     os.setsid()
-    warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: none of ours is running
     try:
         model = _make_model(recipe, folder, script)
         problem = _why_not_alone(model, shape)
@@ -56,16 +62,28 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     pipe.send_bytes(problem.encode())
     if problem:
         return
+    with suppress(EOFError, OSError), socket.socket(fileno=os.dup(pipe.fileno())) as orders:
+        pipe.close()
+        _fork_for_rows(orders, model, shape, generators)
+
+
+def _fork_for_rows(orders: socket.socket, model: Model, shape: tuple[int, ...], generators: list[Any]) -> None:
+    """A child for each row that is announced, until nobody announces one any more."""
     children, rights = dict[int, int](), _rights()
-    with suppress(EOFError, OSError):
-        while True:
-            what, number = pipe.recv()
-            if what == FORK and _rights() == rights:
-                children[number] = _fork_child(model, generators, recv_handle(pipe))
-            elif what == FORK:
-                return  # a row has changed this process, and later ones could see it
-            else:
-                _end(children.pop(number))
+    while True:
+        order, channels, _, _ = socket.recv_fds(orders, ORDER.size, 1)
+        if len(order) < ORDER.size:
+            return
+        what, number = ORDER.unpack(order)
+        _bury(children)
+        if what == END:
+            _end(children.pop(number, 0))
+        elif _rights() == rights:
+            if number == MANY:
+                _use_large_pages()
+            children[number] = _fork_child(model, shape, generators, *channels)
+        else:
+            return  # a row has changed this process, and later ones could see it
 
 
 def _rights() -> tuple[object, ...]:
@@ -112,7 +130,7 @@ def _one_thread() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
-    for path in {path for _, path in _mapped() if _OPENMP.search(path)}:
+    for path in {name for _, _, name in _memory() if _OPENMP.search(name)}:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(path).omp_set_num_threads(1)
 
@@ -149,22 +167,41 @@ def _settle() -> list[Any]:
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         os.chdir(folder)
     generators = find_generators()
+    seed_generators(generators, np.zeros(1, np.float32))  # a rehearsal: what is first needed now is there for all
+    if sys.platform == "linux":
+        linux()
     gc.collect()
     gc.freeze()  # children share what is there
     return generators
 
 
+def _use_large_pages() -> None:
+    """Have the system lay memory together in large pages, where it can: a fork, and the end of a child, cost as much as
+    there are pages. Nothing else depends on it.
+    """
+    with suppress(OSError, ValueError, AttributeError):
+        size = int(Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text())
+        for place, rights, name in _memory():
+            first, end = -(-place.start // size) * size, place.stop // size * size
+            if rights == "rw-p" and name in (UNNAMED, "[heap]") and first < end:
+                linux().madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _COLLAPSE)
+
+
 def _shared_memory() -> list[str]:
     """Memory of this process that others could write to, where the system tells."""
-    return [path for rights, path in _mapped() if rights == "rw-s" and not path.endswith(NOT_OF_THE_MODEL)]
+    return [name for _, rights, name in _memory() if rights == "rw-s" and not name.endswith(NOT_OF_THE_MODEL)]
 
 
-def _mapped() -> list[tuple[str, str]]:
-    """Rights and name of what lies in this process's memory, where the system tells."""
+def _memory() -> list[tuple[range, str, str]]:
+    """Place, rights and name of what lies in this process's memory, where the system tells."""
     with suppress(OSError):
         lines = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
-        return [(line[1], line[5] if len(line) > 5 else "without a name") for line in lines]
+        return [(_place(line[0]), line[1], line[5] if len(line) > 5 else UNNAMED) for line in lines]
     return []
+
+
+def _place(text: str) -> range:
+    return range(*(int(each, 16) for each in text.split("-")))
 
 
 def _child_processes() -> str:
@@ -174,11 +211,23 @@ def _child_processes() -> str:
     return ""
 
 
-def _fork_child(model: Model, generators: list[Any], channel: int) -> int:
-    """A child that votes on the row that comes on its channel; its number."""
-    child = os.fork()
+@cache
+def _system_fork() -> Callable[[], int]:
+    fork: Callable[[], int] = ctypes.PyDLL(None).fork
+    return fork
+
+
+def _fork_child(model: Model, shape: tuple[int, ...], generators: list[Any], channel: int) -> int:
+    """A child that votes on the row that comes on its channel; its number.
+
+    It is the system that forks and not Python, which would run what others asked it to: here there is one thread, and
+    it needs nothing of that.
+    """
+    child = _system_fork()()
     if child:
         os.close(channel)
+        if child < 0:
+            raise OSError("no process can be forked")
         return child
     try:
         _close_all_but(channel)
@@ -187,7 +236,7 @@ def _fork_child(model: Model, generators: list[Any], channel: int) -> int:
         seal()
         mine = Connection(channel)
         mine.send_bytes(READY)
-        row = mine.recv()
+        row = np.frombuffer(mine.recv_bytes(), np.float32).reshape(shape)
         seed_generators(generators, row)
         mine.send_bytes(LABEL.pack(_vote(model, row)))
     finally:
@@ -197,17 +246,25 @@ def _fork_child(model: Model, generators: list[Any], channel: int) -> int:
 def _leave() -> None:
     """Where the system allows it: no memory is shared by number any more, and no path leads to anything."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).unshare(_NEW_USER | _NEW_IPC)
+        linux().unshare(_NEW_USER | _NEW_IPC)
     with suppress(OSError):
         os.chroot(".")  # a folder that is gone
 
 
 def _close_all_but(descriptor: int) -> None:
     """Whatever was opened or duplicated before, by anybody, except for the standard three, which lead nowhere."""
+    if sys.platform == "linux" and _close_range(3, descriptor - 1) and _close_range(descriptor + 1, _LAST):
+        return
     for each in _descriptors():
         if each > 2 and each != descriptor:
             with suppress(OSError):  # the list itself was open while it was read
                 os.close(each)
+
+
+def _close_range(first: int, last: int) -> bool:
+    """Close these descriptors, where the system can do that in one go."""
+    arguments = map(ctypes.c_uint, (first, last, 0))
+    return first > last or linux().syscall(ctypes.c_long(_CLOSE_RANGE), *arguments) == 0
 
 
 def _descriptors() -> Iterable[int]:
@@ -223,6 +280,15 @@ def _vote(model: Model, row: Floats) -> int:
 
 
 def _end(child: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    """A child that has voted may linger; one that is buried has no number any more."""
+    if child:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def _bury(children: dict[int, int]) -> None:
+    """Forget children that have ended, before the system gives their numbers to others."""
+    with suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            for number in [number for number, child in children.items() if child == ended]:
+                del children[number]

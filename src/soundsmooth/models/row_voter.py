@@ -11,20 +11,22 @@ import multiprocessing
 import multiprocessing.spawn
 import os
 import signal
+import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import send_handle
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from ..core.grid import Floats
 from ..core.machine import cores
 from .protocol import NOBODY
-from .row_process import END, FORK, LABEL, READY, serve
+from .row_process import END, FORK, LABEL, ORDER, READY, serve
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0
@@ -33,16 +35,6 @@ MOST_ANSWER = 1000
 #: What a class or a function that the running script defines is pickled with.
 SCRIPT = "__main__"
 _STARTING = threading.Lock()
-
-
-def why_not_alone(recipe: Callable[[], bytes], shape: tuple[int, ...]) -> str | None:
-    """Why a model cannot vote on rows alone, without the script; tried out, since nothing else tells."""
-    try:
-        with RowVoter(recipe(), shape, may_run_script=False) as alone:
-            alone.wait()
-            return None
-    except ValueError as error:
-        return str(error)
 
 
 class RowVoter(AbstractContextManager["RowVoter"]):
@@ -59,23 +51,27 @@ class RowVoter(AbstractContextManager["RowVoter"]):
         """
         if not hasattr(os, "fork"):
             raise ValueError("independence is measured in forked processes, which this operating system does not have")
-        needs_script = SCRIPT.encode() in recipe
-        if needs_script and not may_run_script:
-            raise ValueError("only the script that is running defines the model; move it into a file of its own")
         context = multiprocessing.get_context("spawn")
-        script = _script() if needs_script else {}
+        self._script = _script() if may_run_script and SCRIPT.encode() in recipe else {}
+        self.seconds: float | None = None
+        """What a row took when it was tried out, if it was."""
+        self.idle = True
+        """Whether no row is at work, or was when something went wrong."""
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(theirs, recipe, shape, os.getcwd(), script), daemon=True)
+        arguments = (theirs, recipe, shape, os.getcwd(), self._script)
+        self._process = context.Process(target=serve, args=arguments, daemon=True)
         with _STARTING, _no_script():
             self._process.start()
         theirs.close()
-        self._begun = 0
+        self._orders = socket.socket(fileno=os.dup(self._pipe.fileno()))
+        self._begun, self._ready = 0, False
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
         self._pipe.close()
+        self._orders.close()
         assert self._process.pid  # 0 would be our own group
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)  # with all its children
@@ -84,22 +80,27 @@ class RowVoter(AbstractContextManager["RowVoter"]):
 
     def wait(self) -> None:
         """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
+        if self._ready:
+            return
         try:
             problem = self._pipe.recv_bytes().decode(errors="replace")
         except (EOFError, OSError):
-            raise _ended_early() from None
+            raise self._ended_early() from None
         if problem:
             raise ValueError(problem)
+        self._ready = True
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
-        """The votes of the rows, in order; on each core there is one at work."""
+        """The votes of the rows, in order; on each core there is one at work, while another gets ready."""
         at_work: deque[tuple[int, Connection]] = deque()
+        self.idle = False
         for row in rows:
-            if len(at_work) == cores():
+            if len(at_work) > cores():
                 yield self._finish(*at_work.popleft())
             at_work.append(self._begin(row))
         while at_work:
             yield self._finish(*at_work.popleft())
+        self.idle = True
 
     def _begin(self, row: Floats) -> tuple[int, Connection]:
         """A child that holds nothing but its channel gets the row on it; its number and our end of the channel.
@@ -108,24 +109,29 @@ class RowVoter(AbstractContextManager["RowVoter"]):
         """
         channel, theirs = multiprocessing.Pipe()
         self._begun += 1
-        with suppress(OSError):  # a process that has ended does not listen
-            self._pipe.send((FORK, self._begun))
-            send_handle(self._pipe, theirs.fileno(), self._process.pid)
-        theirs.close()
+        with theirs, suppress(OSError):  # a process that has ended does not listen
+            self._order(FORK, self._begun, theirs.fileno())
         if _receive(channel, 1) != READY:
-            raise _ended_early()
+            raise self._ended_early()
         with suppress(OSError):
-            channel.send(row)
+            channel.send_bytes(row.astype(np.float32, copy=False).tobytes())
         return self._begun, channel
 
     def _finish(self, child: int, channel: Connection) -> int:
         answer = _receive(channel, MOST_ANSWER)
         channel.close()
         try:
-            self._pipe.send((END, child))
+            self._order(END, child)
         except OSError:
-            raise _ended_early() from None
+            raise self._ended_early() from None
         return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
+
+    def _ended_early(self) -> ValueError:
+        way_out = f': put what the script does under if __name__ == "{SCRIPT}":' if self._script else ""
+        return ValueError(f"the fresh process in which rows are voted alone ended unexpectedly{way_out}")
+
+    def _order(self, what: bytes, child: int, *channel: int) -> None:
+        socket.send_fds(self._orders, [ORDER.pack(what, child)], channel)
 
 
 def _receive(channel: Connection, most: int) -> bytes:
@@ -134,13 +140,6 @@ def _receive(channel: Connection, most: int) -> bytes:
         return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
     except (EOFError, OSError):
         return b""
-
-
-def _ended_early() -> ValueError:
-    return ValueError(
-        "the fresh process ended unexpectedly; a script that measures independence must be importable: "
-        'put what it does under if __name__ == "__main__":'
-    )
 
 
 def _script() -> dict[str, Any]:

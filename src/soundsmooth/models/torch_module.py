@@ -1,7 +1,6 @@
 """A torch.nn.Module on any device, as a model."""
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.layouts import channels_last_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import ProofReport, export_module, prove_torch
+from ..independence.proof import export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
@@ -18,9 +17,9 @@ from .options import ModelOptions, precision_name
 from .outputs import Output, flagged_output, is_output_flag, output_flag
 from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes
 from .recipe import ModelRecipe
-from .row_voter import why_not_alone
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
+from .waiting_voters import why_not_alone
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ class TorchModel(Model):
         software=("torch", "triton"),
         options=_promised_options,
     )
-    report: ProofReport | None = None
 
     def __init__(
         self,
@@ -86,7 +84,8 @@ class TorchModel(Model):
         self._independence = unproved_independence(self.demand)
         self._graphs: dict[tuple[int, ...], tuple[Forward, Snapshot] | None] = {}
         """By the shape of batches: the graph that votes in the module's place, and the numbers that it reads."""
-        self._measurable: dict[tuple[int, ...], Independence] = {}
+        self._not_alone: dict[tuple[int, ...], str | None] = {}
+        """By the shape of inputs: why it cannot vote on one of them alone."""
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -185,13 +184,10 @@ class TorchModel(Model):
 
         Until now the module has not voted: a graph did, or nothing.
         """
-        if shape not in self._measurable:
-            why_not = why_not_alone(self.recipe, shape)
-            self._measurable[shape] = measured() if why_not is None else CHECKED
-            if why_not is not None:
-                message = f"the rows' independence is neither proved nor measured, only checked: {why_not}"
-                warnings.warn(message, stacklevel=3)
-        return self._measurable[shape]
+        if shape not in self._not_alone:
+            self._not_alone[shape] = why_not_alone(self, shape)
+        self.unmeasured = self._not_alone[shape]
+        return measured() if self.unmeasured is None else CHECKED
 
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""

@@ -9,6 +9,7 @@ from ..certification.certify import Counts, Measurement, Verdict
 from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings
 from ..independence.check import some
+from ..independence.notice import describe_unproved
 from ..models import Identity
 from ..noise import Law, Purpose
 from ..noise.law import EUCLIDEAN
@@ -31,7 +32,7 @@ def plan_run(
 
     With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
     that took part, which its environment names (docs/scale.md). If it is not to `try_rows`, a model whose independence
-    would be checked is promised without that: for a commitment, before anything runs.
+    would be checked or measured is promised without trying that: for a commitment, before anything runs.
     """
     images = some(inputs.levels)
     found = pool.survey(images, settings)
@@ -39,8 +40,10 @@ def plan_run(
     promise = promise_of(found, identity, inputs, settings, secret)
     if try_rows and found.check:
         pool.check_rows(images, settings)
+    row = pool.rehearse_rows(images) if try_rows and identity.independence.measured else None
+    notice = describe_unproved(found.unproved, identity.independence, settings, row)
     return RunPlan(
-        pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment
+        pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment, notice
     )
 
 
@@ -91,6 +94,8 @@ class RunPlan:
     secret: Secret
     promise: Promise
     environment: Mapping[str, str]
+    notice: str | None = None
+    """What the user is to be told of the rows' independence before the first vote."""
 
     @cached_property
     def job(self) -> VotingJob:

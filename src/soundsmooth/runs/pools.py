@@ -100,6 +100,14 @@ class WorkerPool(ABC):
         seconds = FIRST_SECONDS if self.timeout is None else CHECK_BLOCKS * self.timeout
         self._first_answer("the model's rows were checked", UNCHECKED, seconds)
 
+    def rehearse_rows(self, images: Sequence[Levels]) -> float:
+        """About how many seconds a row alone takes; a ValueError if rows cannot be voted alone. After `survey`."""
+        assert self._first is not None
+        self._first.call("rehearse", images)
+        advice = "independence checked leaves the measurement out"
+        seconds: float = self._first_answer("rows were voted alone", advice, FIRST_SECONDS)
+        return seconds
+
     def _first_answer(self, work: str, advice: str, limit: float) -> Any:
         """The answer to the only call that the first worker was given; what goes wrong is raised."""
         worker, start = self._first, time.monotonic()
@@ -149,6 +157,9 @@ class LocalPool(WorkerPool):
 
     def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
         Worker(self._smoothing).check(images, settings)
+
+    def rehearse_rows(self, images: Sequence[Levels]) -> float:
+        return Worker(self._smoothing).rehearse(images)
 
     def _smoothing(self) -> Smoothing:
         return self.smoothing

@@ -14,7 +14,8 @@ from ..certification.settings import Settings
 from ..core.grid import Levels
 from ..core.machine import processor
 from ..independence.check import check_first, check_rows
-from ..independence.measure import check_measurable
+from ..independence.measure import check_measurable, seconds_alone
+from ..independence.notice import Unproved, unproved
 from ..models import Identity
 from ..models.environment import environment
 from ..noise import Law
@@ -53,6 +54,8 @@ class ModelSurvey:
     environment: Mapping[str, str]
     check: bool = False
     """Whether the rows are to be checked before the run."""
+    unproved: Unproved | None = None
+    """Why there is no proof, if one was looked for in vain."""
 
 
 class WorkerReady(NamedTuple):
@@ -80,13 +83,18 @@ class Worker:
         recorded = environment(identity.kind) | {"noise made on": smoothing.made} | identity.recorded
         batch = smoothing.batch_for(images[0].shape, settings.n)
         check = check_first(smoothing.model, identity)
-        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check)
+        why = unproved(smoothing.model)
+        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why)
 
     def check(self, images: Sequence[Levels], settings: Settings) -> None:
         """Reject a model whose rows are seen to depend on each other. After `survey`."""
         smoothing = self._loaded()
         replica, batch = smoothing.replicas[0], smoothing.batch_for(images[0].shape, settings.n)
         check_rows(replica.model, replica.sampler, images, min(batch, settings.n))
+
+    def rehearse(self, images: Sequence[Levels]) -> float:
+        """About how many seconds a row alone takes; a ValueError if rows cannot be voted alone. After `survey`."""
+        return seconds_alone(self._loaded().replicas[0], images[0].shape)
 
     def begin(self, job: VotingJob, keep: int | None) -> WorkerReady:
         """Get ready to vote, unless the model is not the promised one."""

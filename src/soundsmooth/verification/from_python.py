@@ -7,6 +7,7 @@ from typing import Any
 
 from ..certification.promise import Inputs, Promise
 from ..core.grid import Grid
+from ..core.layouts import Layout
 from ..data.load import load
 from ..exact import Rational, probability
 from ..smoothing.classifier import Smoothing
@@ -28,7 +29,7 @@ def verify(
     content: str | None = None,
     beta: Rational = "0.001",
     other_machine: bool = False,
-    layout: str = "as-is",
+    layout: Layout = "as-is",
     **options: Any,
 ) -> Verification:
     """Check somebody else's run (.db) or certificates (.json, .jsonl): arithmetic, commitment and key, and votes.
@@ -49,7 +50,7 @@ def verify(
     return audit_file(Path(target), given)
 
 
-def _inputs(data: Any, layout: str, grid: Grid) -> Inputs:
+def _inputs(data: Any, layout: Layout, grid: Grid) -> Inputs:
     """All of the auditor's data, numbered from 0."""
     images, labels = data if isinstance(data, tuple) else (data, None)
     found = load(images, labels=labels, grid=grid, layout=layout)

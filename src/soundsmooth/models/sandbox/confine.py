@@ -4,6 +4,7 @@ import ctypes
 import os
 import struct
 import sys
+from functools import cache
 from typing import Any
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
@@ -13,6 +14,15 @@ _OWN_FOLDER = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 <
 _READ_FILE, _READ = 1 << 2, 1 << 2 | 1 << 3
 #: Installed software and what describes the processor: what libraries read when they are imported.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/proc/cpuinfo", "/sys/devices")
+
+
+@cache
+def linux() -> Any:
+    """Linux's C library. What is called of it is looked up once, also for processes that are forked later."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for name in ("prctl", "capset", "syscall", "unshare"):
+        getattr(libc, name)
+    return libc
 
 
 def confine(folder: str, libraries: list[str]) -> bool:
@@ -37,7 +47,7 @@ def give_up(rights: dict[str, int]) -> bool:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = linux()
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     libc.capset(version, nothing)  # of use to root only: without them even root may not read others' memory

@@ -1,0 +1,77 @@
+"""What a user is told, before the first vote, of a model whose rows are not proved to be independent."""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from ..certification.report import decimal_above
+from ..certification.settings import Settings
+from ..core.independence import Independence
+from ..exact import clopper_pearson_above
+from ..models import Model
+
+#: What would give a proof, by words of the reason why there is none; the first that fits is taken.
+ADVICE = {
+    "no rule for this operator": "another operator in its place may have a rule (flatten(1) instead of reshape_as)",
+    "batch axis": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
+    "rows see each other": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
+    "cuts rows up": "flatten(1) keeps rows apart",
+    "torch.export cannot": "no branch may depend on values: torch.where(condition, a, b) instead of if",
+    "keeps state": "return one tensor, and leave input, buffers and attributes as they are",
+}
+INSPECT = "soundsmooth inspect tells more (docs/independence.md)"
+
+
+class Unproved(NamedTuple):
+    """A model that was inspected in vain."""
+
+    reason: str
+    """Why there is no proof."""
+    unmeasured: str | None = None
+    """Why its rows cannot be measured either, if that is so."""
+
+
+def unproved(model: Model) -> Unproved | None:
+    """What is to be said of a model that is ready; None if it is proved, or was never to be."""
+    report = model.report
+    return None if report is None or report.proved else Unproved(report.reason, model.unmeasured)
+
+
+def describe_unproved(
+    found: Unproved | None, independence: Independence, settings: Settings, row: float | None
+) -> str | None:
+    """Whether independence is measured or only checked, why it is not proved, what would give a proof, and what that
+    costs, if a row alone takes `row` seconds; None if there is nothing to say.
+    """
+    if independence.rows is not None:
+        price = _price(independence.rows, settings, row)
+        return f"independence is measured{_why(found)}: {price}{_way_out(found)}"
+    if found is None:
+        return None
+    return f"independence is only checked{_why(found)}{_why_unmeasured(found)}{_way_out(found)}"
+
+
+def _price(rows: int, settings: Settings, row: float | None) -> str:
+    """How many rows, about how long, and what it takes from p if no row is lost: an upper bound, raised."""
+    time = "" if row is None else f", about {_seconds(min(rows, settings.n) * row)} an image"
+    lower = decimal_above(Fraction(clopper_pearson_above(0, rows, settings.alpha / 2)), 4)
+    return f"{rows} rows of each image are voted again, each alone{time}; it lowers p by about {lower}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _why(found: Unproved | None) -> str:
+    return "" if found is None else f", not proved ({found.reason})"
+
+
+def _why_unmeasured(found: Unproved) -> str:
+    return "" if found.unmeasured is None else f" and not measured ({found.unmeasured})"
+
+
+def _way_out(found: Unproved | None) -> str:
+    """What would give a proof."""
+    if found is None:
+        return ""
+    advice = next((advice for words, advice in ADVICE.items() if words in found.reason), None)
+    return f". For a proof: {INSPECT}" if advice is None else f". For a proof: {advice}; {INSPECT}"

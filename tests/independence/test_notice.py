@@ -1,0 +1,95 @@
+"""What a user is told, before the first vote, of a model without a proof."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import soundsmooth as ss
+from soundsmooth.certification.settings import settings
+from soundsmooth.core.independence import CHECKED, PROVED, measured
+from soundsmooth.independence.notice import ADVICE, INSPECT, Unproved, describe_unproved, unproved
+from soundsmooth.models.load import model_of
+
+
+def test_it_says_why_how_long_what_it_costs_and_the_way_out() -> None:
+    why = Unproved("aten.reshape_as.default 'reshape_as': there is no rule for this operator")
+    assert describe_unproved(why, measured(), settings(n=100_000), 0.0031) == (
+        "independence is measured, not proved (aten.reshape_as.default 'reshape_as': there is no rule for this "
+        "operator): 1000 rows of each image are voted again, each alone, about 3.1 s an image; it lowers p by about "
+        "0.0076. For a proof: another operator in its place may have a rule (flatten(1) instead of reshape_as); "
+        "soundsmooth inspect tells more (docs/independence.md)"
+    )
+
+
+def test_no_more_rows_are_voted_than_there_are() -> None:
+    assert "about 20 s an image" in describe_unproved(None, measured(1000), settings(n=200), 0.1)
+
+
+def test_the_price_depends_on_alpha_and_is_rounded_up() -> None:
+    """CP_upper(0, 100, α/2) is 1 − (α/2)^(1/100): 0.07318… and 0.03622…"""
+    assert "it lowers p by about 0.0732" in describe_unproved(None, measured(100), settings(n=200, alpha="0.001"), None)
+    assert "it lowers p by about 0.0363" in describe_unproved(None, measured(100), settings(n=200, alpha="0.05"), None)
+
+
+def test_a_measurement_that_was_asked_for_needs_no_excuse() -> None:
+    said = describe_unproved(None, measured(50), settings(n=200), None)
+    assert "proved" not in said
+    assert "an image" not in said.replace("each image", "")
+
+
+def test_what_is_only_checked_says_why_it_is_not_measured() -> None:
+    said = describe_unproved(Unproved("its reason", "nobody can"), CHECKED, settings(n=200), None)
+    why = "not proved (its reason) and not measured (nobody can)"
+    assert said == f"independence is only checked, {why}. For a proof: {INSPECT}"
+
+
+@pytest.mark.parametrize("known", [PROVED, CHECKED])
+def test_where_no_proof_was_looked_for_there_is_nothing_to_say(known: object) -> None:
+    assert describe_unproved(None, known, settings(n=200), None) is None
+
+
+class OneStep(torch.nn.Module):
+    """A step that is not proved, of a few kinds."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = step
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.flatten(1)
+        if self.step == "empty":
+            flat = flat + torch.empty_like(flat).fill_(0)
+        if self.step == "softmax":
+            flat = flat.softmax(0)
+        if self.step == "reshape":
+            flat = x.reshape(4, -1).reshape(-1, 16)
+        if self.step == "branch" and bool(x.sum() > 0):
+            flat = flat + 1
+        return flat[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("empty", "no rule for this operator"),
+        ("softmax", "batch axis"),
+        ("reshape", "cuts rows up"),
+        ("branch", "torch.export cannot"),
+    ],
+)
+def test_reasons_of_the_inspector_have_an_advice(step: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soundsmooth.models.torch_module.why_not_alone", lambda *_: "no need")
+    model = model_of(OneStep(step).eval())
+    model.prepare((1, 4, 4), 10)
+    found = unproved(model)
+    assert words in found.reason
+    assert ADVICE[words] in describe_unproved(found, CHECKED, settings(n=200), None)
+
+
+def test_a_wrong_shape_is_said_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("soundsmooth.models.torch_module.why_not_alone", lambda *_: "it fails there too")
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    with warnings.catch_warnings(action="error"), pytest.raises(ValueError, match="failed on a batch of shape"):
+        ss.Smoother(module, "1/2").certify(np.zeros((1, 4, 4), np.uint8), n=10)
