@@ -92,7 +92,7 @@ CHOICES = {
     "noise": (NoiseMode, NOISE_MODES),
     "engine": (Engine, ENGINES),
     "compile": (Compilation, COMPILATIONS),
-    "layout": (Layout, LAYOUTS),
+    "layout": (Layout, tuple(LAYOUTS)),
     "dtype": (Precision, tuple(PRECISIONS)),
     "independence": (DemandName, ("auto", "proved", "measured", "checked", "assumed")),
 }
