@@ -84,3 +84,24 @@ def test_what_is_no_estimator() -> None:
         model_of(Estimator())
     with pytest.raises(ValueError, match="its own affair"):
         model_of(Probable(), device="cuda")
+
+
+class Machine(Estimator):
+    """A support vector machine as it is, or in a pipeline, with scores of pairs of classes."""
+
+    def __init__(self, name: str, shape: str) -> None:
+        super().__init__((0, 1, 2))
+        self.params = {name: shape}
+
+    def get_params(self, deep: bool = True) -> dict[str, str]:
+        return self.params
+
+    def decision_function(self, x: np.ndarray) -> np.ndarray:
+        return np.tile([1.0, 2.0, 3.0], (len(x), 1))
+
+
+@pytest.mark.parametrize("name", ["decision_function_shape", "svc__decision_function_shape"])
+def test_three_scores_of_pairs_are_not_those_of_three_classes(name: str) -> None:
+    with pytest.raises(ValueError, match=r'has scores of pairs of classes; .*decision_function_shape="ovr"'):
+        model_of(Machine(name, "ovo"))
+    assert model_of(Machine(name, "ovr")).vote(BATCH.copy()).classes == 3

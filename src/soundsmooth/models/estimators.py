@@ -12,6 +12,7 @@ from .options import ModelOptions
 
 #: The scores, by the first of these methods that an estimator has.
 METHODS = ("decision_function", "predict_proba")
+PAIRS = 'a support vector machine needs decision_function_shape="ovr"'
 
 
 class EstimatorModel(CallableModel):
@@ -37,6 +38,8 @@ class EstimatorModel(CallableModel):
                 "y = np.unique(y, return_inverse=True)[1]"
             )
         method = next(method for method in METHODS if hasattr(source, method))
+        if method == "decision_function" and len(classes) == 3 and _compares_pairs(source):
+            raise ValueError(f"this {type(source).__name__} has scores of pairs of classes; {PAIRS}")
         return partial(_scores_of_rows, getattr(source, method), len(classes))
 
 
@@ -45,11 +48,17 @@ def _scores_of_rows(method: Any, classes: int, batch: Floats) -> npt.NDArray[Any
     scores = np.asarray(method(batch.reshape(len(batch), -1)))
     found = 2 if scores.ndim == 1 else scores.shape[-1]
     if found != classes:
-        raise ValueError(
-            f"the estimator returns {found} scores per row for {classes} classes; a support vector machine needs "
-            'decision_function_shape="ovr"'
-        )
+        raise ValueError(f"the estimator returns {found} scores per row for {classes} classes; {PAIRS}")
     return scores
+
+
+def _compares_pairs(source: Any) -> bool:
+    """Whether it is, or ends in, a machine whose scores are of pairs of classes. Three classes have three pairs: their
+    number does not tell.
+    """
+    best = getattr(source, "best_estimator_", source)  # of a search
+    found = best.get_params(deep=True) if hasattr(best, "get_params") else {}
+    return any(name.endswith("decision_function_shape") and value == "ovo" for name, value in found.items())
 
 
 def _some(classes: Any) -> str:
