@@ -1,13 +1,17 @@
 """Fitted classifiers as scikit-learn has them, recognised by their methods: nothing is imported."""
 
+import copy
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core.errors import describe_error
 from ..core.grid import Floats
+from ..core.independence import Independence
 from .callables import CallableModel, Scores
+from .model_source import Factory
 from .options import ModelOptions
 
 #: The scores, by the first of these methods that an estimator has.
@@ -20,7 +24,18 @@ class EstimatorModel(CallableModel):
 
     Its classes are 0, 1, 2, …: they are what labels are compared with. For two classes a `decision_function` returns
     one logit per row, and votes by the rule for these.
+
+    A copy votes: whoever fits the estimator again does not change what was promised.
     """
+
+    def __init__(self, source: Any, independence: str | Independence = "auto", made_by: Factory | None = None) -> None:
+        try:
+            private = copy.deepcopy(source)
+        except Exception as error:  # it is their code: anything can happen
+            raise ValueError(
+                f"the estimator cannot be copied ({describe_error(error)}); give a function that calls it instead"
+            ) from error
+        super().__init__(private, independence, made_by)
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
