@@ -60,3 +60,12 @@ def test_after_all_blocks_no_larger_replay_is_advised() -> None:
     found = audited(8, replayed(8, 160, 0))
     assert found[""].startswith("FULL VERIFICATION")
     assert MORE not in found
+
+
+def test_what_was_paid_for_rounding_is_not_shown_without_data() -> None:
+    found = audited(8, None, Check("distance", None, "needs the data"))
+    assert "If the counts are true, and what was paid for rounding was due, each" in found[SHOWN]
+    assert "Whether radii pay for it needs the data as given" in found[NOT_SHOWN]
+    found = audited(8, None, Check("distance", True, "all pay"))
+    assert "If the counts are true each certificate's claim" in found[SHOWN]
+    assert "rounded" not in found[NOT_SHOWN]

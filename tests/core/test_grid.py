@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -427,7 +428,7 @@ def test_margin_must_fit_int16() -> None:
 
 def test_an_offset_must_be_exact() -> None:
     with pytest.raises(ValueError, match="must be exact"):
-        Grid(256, 255, 0.1)  # type: ignore[arg-type]
+        Grid(256, 255, 0.1)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int16, np.int64], ids=lambda kind: kind.__name__)
@@ -443,3 +444,23 @@ def test_numpy_integers_become_integers(kind: type[np.integer]) -> None:
 def test_a_grid_of_other_numbers_is_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be an integer"):
         Grid(**arguments)
+
+
+def test_floats_of_eight_bits_are_too_coarse() -> None:
+    """Some of them count as floats in NumPy, and 1.0 is what they make of 0.9."""
+    with pytest.raises(ValueError, match="float8_e5m2 is too coarse for levels"):
+        IMAGES.snap(np.array([0.9, 0.0]).astype(ml_dtypes.float8_e5m2))
+
+
+class Restless(np.ndarray):
+    """An image that is written to between two looks at it."""
+
+    def astype(self, *args: object, **kwargs: object) -> np.ndarray:
+        now = np.asarray(self).astype(*args, **kwargs)
+        np.asarray(self)[...] = 300
+        return now
+
+
+def test_what_was_checked_is_what_counts() -> None:
+    image = np.array([1, 2], np.int32).view(Restless)
+    assert IMAGES._checked_levels(image).tolist() == [1, 2]

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import itertools
+import lzma
 import pickle
 import tarfile
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_published_files_are_named_and_damaged_ones_rejected(tmp_path: Path, mon
     pixels = hashlib.md5(X.transpose(0, 2, 3, 1).tobytes(), usedforsecurity=False).hexdigest()
     monkeypatch.setattr(published, "_FILES", {pixels: "CIFAR-10 test images"})
     for name in ("test_batch.bin", "test_batch"):
-        assert load(tmp_path / name).origin == "CIFAR-10 test images, as published"
+        assert load(tmp_path / name).origin == "CIFAR-10 test images, pixels as published, labels not compared"
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,32 @@ def test_damage_is_said(name: str, content: bytes, text: str, tmp_path: Path) ->
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=text):
         load(tmp_path / name)
+
+
+@pytest.mark.parametrize("label", [2**70, -1])
+def test_labels_that_are_no_numbers_of_classes(label: int, tmp_path: Path) -> None:
+    (tmp_path / "test_batch").write_bytes(pickle.dumps({"data": FLAT, "labels": [0, label, 1]}, 4))
+    with pytest.raises(ValueError, match="is no batch of CIFAR: its labels are no numbers of classes"):
+        load(tmp_path / "test_batch")
+
+
+def test_pixels_that_are_published_say_nothing_of_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = hashlib.md5(X.transpose(0, 2, 3, 1).tobytes()).hexdigest()
+    monkeypatch.setitem(published._FILES, pixels, "CIFAR-10 test images")
+    monkeypatch.setitem(published._FILES, hashlib.md5(PYTHON_10).hexdigest(), "CIFAR-10 test_batch")
+    path = tmp_path / "test_batch"
+    path.write_bytes(PYTHON_10)
+    assert load(path).origin == "CIFAR-10 test_batch, as published"
+    path.write_bytes(python2_batch(FLAT, [0, 4, 9]))
+    assert load(path).origin == "CIFAR-10 test images, pixels as published, labels not compared"
+
+
+def test_a_damaged_archive_of_another_kind(tmp_path: Path) -> None:
+    first = tarfile.TarInfo("readme")
+    first.size = 200_000
+    content = first.tobuf() + bytes(np.random.default_rng(0).integers(0, 4, first.size, np.uint8))
+    damaged = bytearray(lzma.compress(content))
+    damaged[20_000:20_100] = bytes(100)
+    (tmp_path / "cifar.tar").write_bytes(damaged)
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        load(tmp_path / "cifar.tar")

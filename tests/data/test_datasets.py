@@ -122,6 +122,7 @@ class Shuffled(Stream):
         (DataLoader(Rows(), sampler=range(19, -1, -1)), "an order of its own"),
         (DataLoader(Rows(), batch_sampler=[[1, 0], [2, 3]]), "an order of its own"),
         (DataLoader(Rows(), batch_size=6, drop_last=True), "leaves out the last 2 of 20 images: .*drop_last=False"),
+        (DataLoader(Stream(), batch_size=6, drop_last=True), "may leave out the last images, unseen"),
         (DataLoader(Shuffled(), batch_size=4), "is another one each time"),
         (Shuffled(), "is another one each time"),
     ],

@@ -140,3 +140,13 @@ def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "data.h5").write_text("hello")
     with pytest.raises(ValueError, match=r"of no known kind: data are \.npz and \.npy files, folders of images"):
         ss.load(tmp_path / "data.h5")
+
+
+def test_links_in_a_circle_are_told(tmp_path: Path) -> None:
+    """Images would count more than once, and two such links would be followed for ever."""
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("L", (2, 2)).save(tmp_path / name / "1.png")
+    (tmp_path / "cat" / "again").symlink_to(tmp_path / "cat")
+    with pytest.raises(ValueError, match=r"links lead to '.*again' twice"):
+        load(tmp_path)

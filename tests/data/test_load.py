@@ -246,3 +246,25 @@ def test_the_auditors_data_is_all_of_it(tmp_path: Path) -> None:
     assert ss.verify(tmp_path / "run.db", data=X).ok
     with pytest.raises(ValueError, match="all of it: load it without skip and limit"):
         ss.verify(tmp_path / "run.db", data=ss.load(X, skip=2))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        dict(enumerate(Y)),
+        {7, 8, 9, 10, 11, 12},
+        np.array(3),
+        np.ma.array(Y, mask=[0, 1, 0, 0, 0, 0]),
+        np.zeros((0, 2), int),
+    ],
+    ids=["by number", "a set", "one", "masked", "none"],
+)
+def test_labels_without_an_order_or_under_a_mask(labels: Any) -> None:
+    """Keys of a dictionary, the order of a set and what lies under a mask would count as labels."""
+    with pytest.raises(ValueError, match="labels"):
+        load(X, labels=labels)
+
+
+def test_labels_for_data_that_was_loaded_before() -> None:
+    with pytest.raises(ValueError, match=r"give labels, layout and the other options to ss\.load"):
+        load(load(X), labels=np.array(Y))

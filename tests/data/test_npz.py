@@ -177,3 +177,10 @@ def test_a_damaged_npy_is_named(damage: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"images\.npy") as error:
         load(path)
     assert "\n" not in str(error.value)
+
+
+def test_labels_of_other_images_are_not_taken(tmp_path: Path) -> None:
+    x, path = np.zeros((2, 1, 2, 2), np.uint8), tmp_path / "d.npz"
+    np.savez(path, x=x, x_test=x, y_test=[3, 4])
+    assert load(path).labels == (None, None)
+    assert load(path, x_key="x_test").labels == (3, 4)

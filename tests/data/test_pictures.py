@@ -1,7 +1,9 @@
 """Pictures: decoded, resized and cropped as torchvision does it; what cannot be eight bits is rejected."""
 
 import io
+import struct
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -33,6 +35,76 @@ def test_more_than_eight_bits_are_rejected(mode: str) -> None:
     """Pillow would cut them off at 255."""
     with pytest.raises(ValueError, match="more than eight bits"):
         Pictures().array(Image.new(mode, (4, 4)))
+
+
+def png(depth: int, colour: int, row: bytes) -> bytes:
+    """A picture of 2 × 1 pixels."""
+    size = struct.pack(">IIBBBBB", 2, 1, depth, colour, 0, 0, 0)
+    parts = ((b"IHDR", size), (b"IDAT", zlib.compress(b"\0" + row)), (b"IEND", b""))
+    chunks = (
+        struct.pack(">I", len(held)) + name + held + zlib.crc32(name + held).to_bytes(4, "big") for name, held in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def tiff(bits: int, raw: bytes) -> bytes:
+    """A picture of 2 × 1 pixels in RGB, not compressed."""
+    tags = (256, 2), (257, 1), (258, 122), (259, 1), (262, 2), (273, 128), (277, 3), (278, 1), (279, len(raw))
+    entries = b"".join(struct.pack("<HHII", tag, 3, 3 if tag == 258 else 1, value) for tag, value in tags)
+    return (
+        b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + bytes(4) + struct.pack("<3H", *[bits] * 3) + raw
+    )
+
+
+COLOURS = bytes(range(100, 116))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        png(16, 2, COLOURS[:12]),
+        png(16, 6, COLOURS),
+        png(16, 4, COLOURS[:8]),
+        tiff(16, COLOURS[:12]),
+        b"P6 2 1 65535\n" + COLOURS[:12],
+        b"P6 2 1 256\n" + bytes(12),
+    ],
+    ids=["png", "png with alpha", "grey png with alpha", "tiff", "ppm", "ppm of nine bits"],
+)
+def test_colours_of_sixteen_bits_are_rejected(content: bytes) -> None:
+    """Pillow has no mode for them, and decodes the upper eight."""
+    assert Image.open(io.BytesIO(content)).mode in ("RGB", "RGBA")
+    with pytest.raises(ValueError, match="image 0: it has more than eight bits"):
+        load([Image.open(io.BytesIO(content))])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [png(8, 2, COLOURS[:6]), tiff(8, COLOURS[:6]), b"P6 2 1 255\n" + COLOURS[:6]],
+    ids=["png", "tiff", "ppm"],
+)
+def test_colours_of_eight_bits_are_as_they_are(content: bytes) -> None:
+    (levels,) = load([Image.open(io.BytesIO(content))]).levels
+    assert levels.transpose(1, 2, 0).ravel().tolist() == [*COLOURS[:6]]
+
+
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "PPM"])
+def test_long_rows_are_no_sixteen_bits(kind: str) -> None:
+    file = io.BytesIO()
+    WIDE.resize((300, 20)).save(file, kind)
+    assert load([Image.open(file)]).shape == (3, 20, 300)
+
+
+def test_a_strip_is_not_resized_to_more_than_memory_holds() -> None:
+    with pytest.raises(ValueError, match="image 0: resize=224 would make 13440000 × 224 pixels of it"):
+        load([Image.new("L", (60_000, 1))], resize=224, crop=224)
+
+
+def test_a_picture_that_breaks_off_is_named() -> None:
+    file = io.BytesIO()
+    WIDE.save(file, "PNG")
+    with pytest.raises(ValueError, match="image 1: it cannot be decoded: image file is truncated"):
+        load([WIDE, Image.open(io.BytesIO(file.getvalue()[:900]))])
 
 
 @pytest.mark.parametrize("size", [(50, 37), (37, 50), (37, 37)])

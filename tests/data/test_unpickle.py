@@ -56,6 +56,8 @@ def test_other_names_of_numpy_are_refused(name: str) -> None:
         pickle.dumps({"data": np.asfortranarray(DATA)}, 4),
         python2_batch(DATA, [1])[:-3],
         python2_batch(DATA, [1]).replace(b"M\x05\x00", b"M\x06\x00", 1),  # another shape than there are bytes
+        b"\x80\x02}r\x00\x00\x00\x01.",  # its part number 2²⁴, for which 256 MiB would be taken
+        b"}p16777216\n.",
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\nK\x01bs.",  # a state for the class itself
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\n)RNbs.",
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\n)RK\x05bs.",

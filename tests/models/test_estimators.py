@@ -1,5 +1,7 @@
 """Fitted classifiers with the methods of scikit-learn's; the real ones are in tests/integrations."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,45 @@ def test_what_is_no_estimator() -> None:
         model_of(Estimator())
     with pytest.raises(ValueError, match="its own affair"):
         model_of(Probable(), device="cuda")
+
+
+class Machine(Estimator):
+    """A support vector machine as it is, or in a pipeline, with scores of pairs of classes."""
+
+    def __init__(self, name: str, shape: str) -> None:
+        super().__init__((0, 1, 2))
+        self.params = {name: shape}
+
+    def get_params(self, deep: bool = True) -> dict[str, str]:
+        return self.params
+
+    def decision_function(self, x: np.ndarray) -> np.ndarray:
+        return np.tile([1.0, 2.0, 3.0], (len(x), 1))
+
+
+@pytest.mark.parametrize("name", ["decision_function_shape", "svc__decision_function_shape"])
+def test_three_scores_of_pairs_are_not_those_of_three_classes(name: str) -> None:
+    with pytest.raises(ValueError, match=r'has scores of pairs of classes; .*decision_function_shape="ovr"'):
+        model_of(Machine(name, "ovo"))
+    assert model_of(Machine(name, "ovr")).vote(BATCH.copy()).classes == 3
+
+
+def test_an_estimator_that_is_fitted_again_does_not_change_what_votes() -> None:
+    class Fitted(Decided):
+        sign = 1
+
+        def decision_function(self, x: np.ndarray) -> np.ndarray:
+            return self.sign * super().decision_function(x)
+
+    source = Fitted()
+    model = model_of(source)
+    source.sign = -1
+    assert model.vote(BATCH.copy()).labels.tolist() == [1, 1, 0]
+    assert model.identity().digest != model_of(source).identity().digest
+
+
+def test_an_estimator_that_cannot_be_copied_is_told_what_to_write() -> None:
+    source = Decided()
+    source.lock = threading.Lock()
+    with pytest.raises(ValueError, match=r"the estimator cannot be copied .*; give a function that calls it instead"):
+        model_of(source)

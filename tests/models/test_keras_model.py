@@ -102,3 +102,47 @@ def test_several_outputs_are_told_what_to_write() -> None:
 
     with pytest.raises(ValueError, match=r"keras\.Model\(inputs, scores\)"):
         model_of(Two(np.zeros((12, 3)))).vote(BATCH.copy())
+
+
+def test_a_word_that_is_also_a_name_keeps_its_meaning() -> None:
+    """A layer may be called as another one's activation is: other functions would have one digest."""
+    digests = []
+    for word in ("relu", "tanh"):
+        model = dense(activation=word)
+        model.name = word
+        digests.append(model_of(model).identity().digest)
+    assert digests[0] != digests[1]
+
+
+def test_a_model_that_was_trained_since_has_another_digest() -> None:
+    source = dense()
+    smoother = ss.Smoother(source, "0.25")
+    image = np.zeros((2, 2, 3), np.uint8)
+    before = smoother.certify(image, n0=10, n=10).promise.values["model"]
+    source._weights = -source._weights
+    after = smoother.certify(image, n0=10, n=10).promise.values["model"]
+    assert before != after == model_of(source).identity().digest
+
+
+def test_the_precision_of_a_layer_is_in_the_digest() -> None:
+    """Keras writes it with a name, as it writes a layer."""
+
+    class Precise(Dense):
+        __module__ = "keras.src.models.sequential"
+        policy = "float32"
+
+        def to_json(self) -> str:
+            said = json.loads(super().to_json())
+            said["config"]["layers"][0]["config"]["dtype"] = {
+                "class_name": "DTypePolicy",
+                "config": {"name": self.policy},
+            }
+            return json.dumps(said)
+
+    class Coarse(Precise):
+        __module__ = "keras.src.models.sequential"
+        policy = "mixed_bfloat16"
+
+    weights = np.ones((12, 3))
+    digests = [model_of(each).identity().digest for each in (Precise(weights), Precise(weights), Coarse(weights))]
+    assert digests[0] == digests[1] != digests[2]

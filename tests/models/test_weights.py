@@ -192,3 +192,13 @@ def test_the_bytes_that_were_read_are_what_is_loaded(trained: torch.nn.Sequentia
     filled = network()
     weights.load_into(filled)
     assert torch.equal(filled[1].weight, trained[1].weight)
+
+
+@pytest.mark.parametrize("version", ["2.5.1+cu124", "1.13.0"])
+def test_a_torch_that_would_run_code_reads_no_checkpoint(
+    version: str, trained: torch.nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(tmp_path / "w.pth", trained.state_dict())
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(ValueError, match=r"may run code of a checkpoint.*install torch 2\.6 or later.*safetensors"):
+        read_weights(path).load_into(network())

@@ -158,3 +158,10 @@ def test_a_module_that_cannot_be_copied_is_told_why() -> None:
     module.lock = threading.Lock()
     with pytest.raises(ValueError, match=r"cannot be copied .*lock"):
         model_of(module)
+
+
+def test_a_wrapper_with_a_forward_of_its_own_stays() -> None:
+    given = torch.nn.DataParallel(network())
+    plain = model_of(network()).vote(BATCH.copy()).labels
+    given.forward = lambda batch: -given.module(batch)
+    assert model_of(given).vote(BATCH.copy()).labels.tolist() == (1 - plain).tolist()

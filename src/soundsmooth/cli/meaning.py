@@ -44,7 +44,8 @@ def _verdict(result: Verification) -> str:
 def _shown(result: Verification) -> Iterator[str]:
     found = result.replay
     if found is None:
-        yield "If the counts are true, each certificate's claim holds at its alpha."
+        paid = ", and what was paid for rounding was due," if _is_open(result, "distance") else ""
+        yield f"If the counts are true{paid} each certificate's claim holds at its alpha."
     elif not found.whole:
         yield f"{found.drawn} of {found.blocks} blocks were voted again. What counts for one certificate is (i)."
         yield _set_sentence(found)
@@ -94,8 +95,15 @@ def _not_shown(result: Verification) -> Iterator[str]:
             yield "The model is Python code, assumed honest: its digest covers what it holds, not what it may do."
         else:
             yield "The model is Python code: assumed honest, and not bound by its digest."
-    if any(check.name == "unit" and not check.passed for check in result.checks):
+    if _is_open(result, "distance"):
+        yield "Floats were rounded to the grid. Whether radii pay for it needs the data as given: --data."
+    if _is_open(result, "unit"):
         yield "Radii are not in the unit of images with values in [0, 1]: see unit, above."
+
+
+def _is_open(result: Verification, name: str) -> bool:
+    """Whether a check of this name was made, and did not pass."""
+    return any(check.name == name and not check.passed for check in result.checks)
 
 
 def _more(result: Verification) -> Iterator[str]:

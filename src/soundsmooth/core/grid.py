@@ -187,7 +187,7 @@ class Grid:
         if outside.any():
             where = first_index(outside)
             raise ValueError(f"pixel {where} is {image[where]}, outside the levels 0 … {self.levels - 1}")
-        return image.astype(np.int16)
+        return whole.astype(np.int16)  # what was checked, whoever writes to the image meanwhile
 
     def _checked_floats(self, image: npt.NDArray[np.generic]) -> npt.NDArray[np.floating]:
         """The same finite numbers as float16, float32 or float64; a ValueError for others, and for floats that are too
@@ -199,7 +199,9 @@ class Grid:
                 f"floats in {self.range}"
             )
         name = image.dtype.name if image.dtype.name in SPACING else "float64"
-        floats = np.asarray(image, np.dtype(name), order="C") if name == image.dtype.name else _as_doubles(image)
+        if image.dtype.itemsize < 2:
+            raise ValueError(f"{image.dtype} is too coarse for levels. Give the image as integers, before it is cast")
+        floats = np.array(image, np.dtype(name), order="C") if name == image.dtype.name else _as_doubles(image)
         bad = ~np.isfinite(floats)
         if bad.any():
             where = first_index(bad)

@@ -50,6 +50,8 @@ def loader_source(loader: Any, keys: Keys) -> Source:
     rows = loader.dataset
     if has_numbers(rows):
         _check_order(loader, len(rows))
+    elif getattr(loader, "drop_last", False):
+        raise ValueError("the loader may leave out the last images, unseen: make it with drop_last=False")
     single = loader.batch_size is None and getattr(loader, "batch_sampler", None) is None
 
     def items() -> Iterator[Item]:

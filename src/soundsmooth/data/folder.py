@@ -58,12 +58,22 @@ def _files(folder: Path) -> list[_File]:
 
 def _inside(folder: Path) -> list[Path]:
     """The images of a class: folder by folder, in the order of their names."""
-    walked: Iterator[tuple[str, list[str], list[str]]] = iter(sorted(os.walk(folder, followlinks=True)))
-    found = [path for root, _, names in walked for path in (Path(root, name) for name in sorted(names))]
+    walked = sorted(_walked(folder))
+    found = [path for root, names in walked for path in (Path(root, name) for name in sorted(names))]
     images = [path for path in found if _is_image(path)]
     if not images:
         raise ValueError(f"the class folder {str(folder)!r} holds no image ({', '.join(SUFFIXES)})")
     return images
+
+
+def _walked(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """All folders in a folder, with the names in them; a ValueError if links lead to one of them twice."""
+    seen = set[str]()
+    for root, _, names in os.walk(folder, followlinks=True):
+        if os.path.realpath(root) in seen:
+            raise ValueError(f"links lead to {root!r} twice: its images would count more than once")
+        seen.add(os.path.realpath(root))
+        yield root, names
 
 
 def _is_image(path: Path) -> bool:

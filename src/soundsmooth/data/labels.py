@@ -1,8 +1,10 @@
 """Labels: the numbers of classes, as they come with the images or apart from them."""
 
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.arrays import as_array
 from ..core.integers import integer
@@ -16,7 +18,7 @@ def label_of(label: Any) -> int | None:
     if label is None:
         return None
     if is_whole_array(label):
-        held = as_array(label)
+        held = _plain(label)
         if held.size != 1:
             raise ValueError(ONE_HOT)
         label = held.reshape(-1)[0]
@@ -31,13 +33,21 @@ def labels_of(labels: Any, count: int | None) -> list[Any] | None:
     if labels is None:
         return None
     if is_whole_array(labels):
-        labels = as_array(labels)
-    if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels[0].size != 1:
+        labels = _plain(labels)
+    if isinstance(labels, np.ndarray) and labels.ndim > 1 and labels.size != len(labels):
         raise ValueError(ONE_HOT)
-    if not hasattr(labels, "__len__") or isinstance(labels, str | bytes):
+    unordered = isinstance(labels, str | bytes | Mapping | Set) or not hasattr(labels, "__len__")
+    if unordered or (isinstance(labels, np.ndarray) and not labels.ndim):
         raise ValueError(f"labels must be numbers of classes, one for each image, not {labels!r}")
     check_count(count, labels)
     return list(labels)
+
+
+def _plain(labels: Any) -> npt.NDArray[Any]:
+    """Labels as an array; a ValueError for masked ones: what lies under a mask is no label."""
+    if isinstance(labels, np.ma.MaskedArray):
+        raise ValueError("labels are masked: leave out the images without one, and give plain labels")
+    return as_array(labels)
 
 
 def check_count(count: int | None, labels: Any) -> None:

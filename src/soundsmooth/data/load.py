@@ -47,8 +47,9 @@ def load(
     changes: it lies in memory that nobody writes to or, if it is large, in a file without a name.
     """
     if isinstance(source, Inputs):
-        chosen = (labels, layout, x_key, y_key, resize, crop, skip, limit)
-        return _loaded_before(source, grid, chosen == (None, "as-is", None, None, None, None, 1, None))
+        chosen = (layout, x_key, y_key, resize, crop, skip, limit)
+        plain = labels is None and chosen == ("as-is", None, None, None, None, 1, None)
+        return _loaded_before(source, grid, plain)
     check_layout(layout)
     skip, limit = _count(skip, "skip"), None if limit is None else _count(limit, "limit")
     keys, pictures = Keys(x_key, y_key), Pictures(resize, crop)

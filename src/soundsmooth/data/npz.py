@@ -81,13 +81,16 @@ class _Names:
         )
 
     def labels(self, images: str, given: str | None) -> str | None:
-        """The name that was given, that which goes with the images, or the only usual one; None if there is none."""
+        """The name that was given, that which goes with the images, or the only usual one; None if there is none. Where
+        there is an `x_test`, `y_test` goes with that alone.
+        """
         if given is not None:
             return self._there(given, "y_key")
         partner = USUAL.get(images)
         if partner in self._names:
             return partner
-        found = [name for name in LABELS if name in self._names]
+        theirs = "y_test" if "x_test" in self._names else None
+        found = [name for name in LABELS if name in self._names and name != theirs]
         if len(found) > 1:
             raise ValueError(f"which of {', '.join(map(repr, found))} are the labels? Name them: y_key={found[0]!r}")
         return found[0] if found else None

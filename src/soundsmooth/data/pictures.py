@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: What is read of a folder, and the decoders that may be used: none of them starts a program.
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 FORMATS = ("JPEG", "PNG", "PPM", "BMP", "TIFF", "WEBP")
+#: No picture is resized to more pixels: Pillow opens none that has more.
+MOST_PIXELS = 178_956_970
 #: Greyscale as it is; all others become RGB, if eight bits are enough for them.
 GREY = ("L", "1")
 COLOURED = ("RGB", "RGBA", "RGBX", "P", "PA", "LA", "La", "RGBa", "CMYK", "YCbCr", "LAB", "HSV")
@@ -50,8 +52,9 @@ class Pictures:
         return [f"{name}={value}" for name, value in steps if value is not None]
 
     def array(self, picture: Any) -> npt.NDArray[np.uint8]:
-        """The picture as integers, channels first."""
-        made = np.asarray(self._cropped(self._resized(in_eight_bits(picture))), np.uint8)
+        """The picture as integers, channels first; a ValueError of one line for one that cannot be decoded."""
+        with _plainly():
+            made = np.asarray(self._cropped(self._resized(in_eight_bits(picture))), np.uint8)
         return made[None] if made.ndim == 2 else made.transpose(2, 0, 1)
 
     def _resized(self, picture: "Image.Image") -> "Image.Image":
@@ -59,6 +62,10 @@ class Pictures:
             return picture
         short = min(picture.size)
         size = (int(self.resize * picture.width / short), int(self.resize * picture.height / short))
+        if size[0] * size[1] > MOST_PIXELS:
+            raise ValueError(
+                f"resize={self.resize} would make {size[0]} × {size[1]} pixels of it: more than there may be"
+            )
         return picture.resize(size, resample=2)  # bilinear
 
     def _cropped(self, picture: "Image.Image") -> "Image.Image":
@@ -84,23 +91,47 @@ def decoder() -> str:
 
 
 def in_eight_bits(picture: Any, mode: str | None = None) -> Any:
-    """The picture in greyscale or in RGB; a ValueError where that would cut values off."""
-    if picture.mode not in GREY + COLOURED:
+    """The picture in greyscale or in RGB; a ValueError where that would cut values off, or where decoding would."""
+    if picture.mode not in GREY + COLOURED or _is_cut(picture):
         raise ValueError(
             f"it has more than eight bits (mode {picture.mode}): store it as an array, and certify on a finer grid"
         )
     return picture.convert(mode or ("L" if picture.mode in GREY else "RGB"))
 
 
+def _is_cut(picture: Any) -> bool:
+    """Whether decoding will cut sixteen bits of a colour to eight: Pillow has no mode for them, and says nothing.
+
+    What was decoded before does not tell any more.
+    """
+    for codec, _, _, how in getattr(picture, "tile", ()):
+        raw, *more = how if isinstance(how, tuple) else (how,)
+        if codec.startswith("ppm") and more and more[0] > 255:  # the largest value
+            return True
+        if ";16" in str(raw) and not raw.startswith("BGR"):  # which is a BMP's, with sixteen bits for all three
+            return True
+    return False
+
+
 @contextmanager
 def opened(path: Path) -> "Iterator[Image.Image]":
     """The picture in a plain file. Whatever is wrong with it is a ValueError of one line."""
     image = pillow()
+    with (
+        _plainly(),
+        plain_file(path.resolve(), "image") as file,
+        image.open(file, formats=FORMATS) as picture,
+    ):
+        if getattr(picture, "n_frames", 1) != 1:
+            raise ValueError(f"it has {picture.n_frames} frames, and an image has one")
+        yield picture
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Whatever goes wrong with a picture that anybody may have made is a ValueError of one line."""
     try:
-        with plain_file(path.resolve(), "image") as file, image.open(file, formats=FORMATS) as picture:
-            if getattr(picture, "n_frames", 1) != 1:
-                raise ValueError(f"it has {picture.n_frames} frames, and an image has one")
-            yield picture
+        yield
     except ValueError:
         raise
     except Exception as error:  # of any decoder, on a file that anybody may have written

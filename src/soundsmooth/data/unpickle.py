@@ -6,6 +6,7 @@ puts objects that only remember what they are told; the array is made afterwards
 
 import io
 import pickle
+import pickletools
 from math import prod
 from typing import Any
 
@@ -38,6 +39,13 @@ class _Reader(pickle.Unpickler):
         return _Remembered
 
 
+def _check_numbers(content: bytes) -> None:
+    """A ValueError for a pickle that numbers its parts far beyond their number: a table for so many would be made."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > len(content):
+            raise ValueError("it numbers its parts beyond their number")
+
+
 def unpickled(content: bytes) -> dict[str, Any]:
     """The dictionary in a pickle, with the arrays of bytes in it; a ValueError for everything else.
 
@@ -45,6 +53,7 @@ def unpickled(content: bytes) -> dict[str, Any]:
     pickle makes without a name: bytes, texts, numbers, lists, dictionaries.
     """
     try:
+        _check_numbers(content)
         held = _Reader(io.BytesIO(content), encoding="bytes").load()
         if not isinstance(held, dict):
             raise ValueError("it is no dictionary")

@@ -13,10 +13,13 @@ from .digest import ModelDigest, callable_digest
 from .first_digest import full_name
 from .model_source import Factory
 from .options import ModelOptions
+from .protocol import Identity
 
 PACKAGES = ("keras", "tf_keras", "tensorflow")
 #: What Keras numbers anew in each process.
 NUMBERED = frozenset({"shared_object_id", "build_config"})
+#: What has a name that is none of a layer: that of a precision is a part of what the layer computes.
+PRECISION = "dtype"
 OPEN_END = "a Keras model is named by its configuration and weights; the code of its layers is not in the digest"
 
 
@@ -32,6 +35,11 @@ class KerasModel(CallableModel):
         declared = getattr(source, "input_shape", None)
         sizes = declared[1:] if isinstance(declared, tuple) and declared else (None,)
         self.shape = tuple(sizes) if all(isinstance(size, int) for size in sizes) else None
+
+    def identity(self) -> Identity:
+        """As it is now: it may have been trained since it was given."""
+        self._digest = self.digest_of(self._source)
+        return super().identity()
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
@@ -76,14 +84,19 @@ def _number(config: Any, names: dict[str, str]) -> None:
         name = config.get("name")
         if isinstance(name, str):
             names.setdefault(name, f"layer {len(names)}")
-    for each in config.values() if isinstance(config, dict) else config if isinstance(config, list) else ():
+        config = [each for key, each in config.items() if key != PRECISION]
+    for each in config if isinstance(config, list) else ():
         _number(each, names)
 
 
 def _renamed(config: Any, names: dict[str, str]) -> Any:
-    """The configuration with numbers for names."""
+    """The configuration with numbers for names, where they name layers: as `name`, and in lists, which say what goes in
+    where. Elsewhere a word means what it says: a layer may be called "relu", and another one's activation is "relu".
+    """
     if isinstance(config, dict):
-        return {key: _renamed(each, names) for key, each in config.items() if key not in NUMBERED}
+        kept = {key: each for key, each in config.items() if key not in NUMBERED}
+        words = {key for key, each in kept.items() if key == PRECISION or (isinstance(each, str) and key != "name")}
+        return {key: each if key in words else _renamed(each, names) for key, each in kept.items()}
     if isinstance(config, list):
         return [_renamed(each, names) for each in config]
     return names.get(config, config) if isinstance(config, str) else config

@@ -21,6 +21,8 @@ SAFETENSORS = ".safetensors"
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".tar")
 #: What DataParallel and torch.compile put into the names of the weights of what they hold.
 ADDED = frozenset({"module", "_orig_mod"})
+#: The first torch that runs nothing with `weights_only=True`: earlier ones did (CVE-2025-32434).
+SAFE = (2, 6)
 #: How deep in a checkpoint weights are looked for.
 DEEPEST = 3
 #: A counter that old checkpoints do not have. It has no part in evaluation, and torch fills it in.
@@ -72,6 +74,11 @@ class Weights(NamedTuple):
     def _checkpoint(self) -> object:
         import torch
 
+        if tuple(map(int, re.findall("[0-9]+", torch.__version__)[:2])) < SAFE:
+            raise ValueError(
+                f"torch {torch.__version__} may run code of a checkpoint, weights_only or not (CVE-2025-32434): "
+                f"install torch {'.'.join(map(str, SAFE))} or later, or save the weights as {SAFETENSORS}"
+            )
         try:
             return torch.load(io.BytesIO(self.content), map_location="cpu", weights_only=True)
         except Exception as error:  # it is their file: anything can be in it

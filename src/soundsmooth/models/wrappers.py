@@ -46,8 +46,8 @@ def plain_copy(source: Any) -> "torch.nn.Module":
     """A copy of a module in which each wrapper is replaced by what it holds.
 
     Guarantee: the copy of a wrapped module is the copy of the module inside: parts, weights and digest are the same.
-    The module that is given stays as it is. A wrapper with hooks of its own, or of a class of somebody's own, computes
-    more than the module inside, and stays.
+    The module that is given stays as it is. A wrapper with hooks or a `forward` of its own, or of a class of somebody's
+    own, computes more than the module inside, and stays.
     """
     module, copies = as_module(source), dict[int, Any]()
     try:
@@ -73,8 +73,10 @@ def silent_copying() -> Iterator[None]:
 def _wrappers(module: "torch.nn.Module") -> "Iterator[tuple[torch.nn.Module, torch.nn.Module]]":
     """All wrappers in a module, outer ones first, and what they hold."""
     for part in module.modules():
-        held = HELD_AS.get(full_name(type(part)))
-        if held is not None and not any(vars(part).get(hooks) for hooks in CALLED):
+        kind, its_own = full_name(type(part)), vars(part)
+        held = HELD_AS.get(kind)
+        patched = "forward" in its_own and kind != COMPILED  # torch.compile writes one on each of its own
+        if held is not None and not patched and not any(its_own.get(hooks) for hooks in CALLED):
             yield part, getattr(part, held)
 
 
