@@ -1,5 +1,6 @@
 """The pleasant surface: one object that certifies and predicts."""
 
+import copy
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -230,6 +231,12 @@ class Smoother:
         if self.smoothing.model.demand == "auto" and plan.notice is not None and not self._told:
             warn_user(plan.notice, IndependenceWarning)
             self._told = True
+
+    def with_batch_size(self, batch_size: int) -> "Smoother":
+        """The same model and noise, with batches of another size."""
+        other = copy.copy(self)
+        other.smoothing = replace(self.smoothing, batch=batch_size)
+        return other
 
     def recipe(self) -> SmootherRecipe:
         """How another process makes the same smoother."""

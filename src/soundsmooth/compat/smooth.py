@@ -30,7 +30,7 @@ class Smooth:
 
     def __init__(self, base_classifier: Any, num_classes: int, sigma: Rational, **options: Any) -> None:
         self.base_classifier, self.num_classes, self.sigma = base_classifier, num_classes, sigma
-        self._options, self._smoothers = options, dict[int, Smoother]()
+        self._smoother = Smoother(base_classifier, sigma, **options)
         self.certificate: Certificate | None = None
         """The certificate behind the last answer of `certify`."""
 
@@ -39,23 +39,16 @@ class Smooth:
 
         Guarantee: that of `Smoother.certify`. The radius is proved and rounded down.
         """
-        found = self._smoother(batch_size).certify(x, n0=n0, n=n, alpha=alpha)
+        found = self._smoother.with_batch_size(batch_size).certify(x, n0=n0, n=n, alpha=alpha)
         self._check_classes(len(found.estimation.classes))
         self.certificate = found
         return (ABSTAIN if found.label is None else found.label), found.radius
 
     def predict(self, x: Any, n: int, alpha: Rational, batch_size: int) -> int:
         """The class that the smoothed classifier gives x, or ABSTAIN; wrong with probability at most alpha."""
-        found = self._smoother(batch_size).predict(x, n=n, alpha=alpha)
+        found = self._smoother.with_batch_size(batch_size).predict(x, n=n, alpha=alpha)
         self._check_classes(len(found.counts.classes))
         return ABSTAIN if found.label is None else found.label
-
-    def _smoother(self, batch_size: int) -> Smoother:
-        """One for each batch size: it is part of what is promised."""
-        if batch_size not in self._smoothers:
-            made = Smoother(self.base_classifier, self.sigma, batch_size=batch_size, **self._options)
-            self._smoothers[batch_size] = made
-        return self._smoothers[batch_size]
 
     def _check_classes(self, found: int) -> None:
         if found != self.num_classes:

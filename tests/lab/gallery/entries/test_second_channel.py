@@ -38,9 +38,9 @@ def test_one_row_alone_in_a_fresh_process_is_class_0(model: Callable[[], Scores]
 
 
 def test_the_gallerys_own_process_is_left_alone() -> None:
-    before = sorted(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else []
+    before = set(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else set()
     assert Listening()(np.zeros((1, 1))).argmax() == 0
-    assert before == (sorted(os.listdir("/proc/self/fd")) if before else [])
+    assert not before or before >= set(os.listdir("/proc/self/fd"))  # what others forgot may be closed meanwhile
     forks = Counting()
     assert forks(np.zeros((1, 1))).argmax() == 0
     assert forks.forks == 0

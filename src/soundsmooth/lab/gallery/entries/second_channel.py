@@ -25,7 +25,7 @@ CLAIM = "f hears other rows that wait on a duplicated channel, or counts forks: 
 SIGMA = Fraction(1, 2)
 EXTRA: tuple[Certifier, ...] = (NAIVE,)
 #: Copies of channels have this number, or a higher one: in an attribute the digest would see them.
-FIRST_COPY = 100
+FIRST_COPY = 600
 
 
 class Listening:
@@ -33,7 +33,7 @@ class Listening:
 
     def __init__(self) -> None:
         if in_fresh_process():
-            for each in range(3, 64):
+            for each in range(3, FIRST_COPY):
                 duplicate(each)
 
     def __reduce__(self) -> tuple[type[Scores], tuple[()]]:
