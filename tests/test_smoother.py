@@ -249,6 +249,10 @@ def test_wrong_shape_for_a_model_that_declares_one() -> None:
     smooth = ss.Smoother(embedded.MODELS[min(embedded.MODELS)], "0.25")
     with pytest.raises(ValueError, match=r"takes inputs of shape \[1, 28, 28\], but the image has \[28, 28\]"):
         smooth.certify(np.zeros((28, 28), np.uint8), n=10)
+    with pytest.raises(
+        ValueError, match=r"has \[1, 40, 32\]; --resize 28 --crop 28, or ss\.load\(…, resize=28, crop=28\)"
+    ):
+        smooth.certify(np.zeros((1, 40, 32), np.uint8), n=10)
 
 
 def test_output_that_is_not_scores() -> None:

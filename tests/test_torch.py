@@ -74,3 +74,8 @@ def test_a_file_with_it_is_proved_and_votes_alike(tmp_path: Path) -> None:
 def test_its_name_hides_torch_from_nobody() -> None:
     assert soundsmooth.torch.torch is torch
     assert TorchModel(network())._torch is torch
+
+
+def test_another_number_of_channels_is_an_error_and_not_broadcast() -> None:
+    with pytest.raises(ValueError, match=r"Normalize has 3 channels, and the images have shape \[1, 4, 4\]"):
+        Normalize.cifar10()(torch.zeros(2, 1, 4, 4))

@@ -95,7 +95,9 @@ class Smoother:
         threads = thread_count(threads)
         check_layout(layout)
         if (sigma is None) == (law is None):
-            raise ValueError("give either sigma, or the law of the noise: a number, or ss.Gaussian(number)")
+            raise ValueError(
+                'give either sigma, or the law of the noise: ss.Smoother(model, "0.25"), or law=ss.Gaussian("0.25")'
+            )
         if sigma is not None:
             warn_if_large(sigma, grid)
             law = Gaussian(sigma, k, grid)

@@ -37,6 +37,8 @@ class Normalize(torch.nn.Module):
         return cls((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[-3] != len(self.mean):  # else one channel would become three
+            raise ValueError(f"Normalize has {len(self.mean)} channels, and the images have shape {list(x.shape[1:])}")
         return (x - self.mean.to(x.dtype)) / self.std.to(x.dtype)
 
     def extra_repr(self) -> str:

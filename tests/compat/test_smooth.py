@@ -55,3 +55,19 @@ def test_calls_of_our_own_interface_that_look_like_theirs_say_the_way_over() -> 
         ss.Smoother(brightness, 10, 0.25)
     with pytest.raises(TypeError, match=r"has \.label and \.radius; soundsmooth\.compat\.Smooth"):
         _, _ = smooth.certify(image(250), n=100)
+
+
+def test_classes_and_noise_in_the_wrong_order_are_an_error() -> None:
+    with pytest.raises(ValueError, match="num_classes must be an integer"):
+        Smooth(brightness, 0.25, 10)
+
+
+def test_all_batch_sizes_share_the_model_as_it_was() -> None:
+    """Training goes on after it was handed over: the copy votes, whichever batch size is asked for first."""
+    layer = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    with torch.no_grad():
+        layer[1].bias += torch.tensor([0.0, 100.0])
+    smooth = Smooth(layer, 2, 0.25)
+    with torch.no_grad():
+        layer[1].bias += torch.tensor([1000.0, 0.0])
+    assert [smooth.certify(image(9), 10, 100, 0.001, size)[0] for size in (50, 25)] == [1, 1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from soundsmooth.core.layouts import LAYOUTS, channels_last_hint, check_layout, laid_out
+from soundsmooth.core.layouts import LAYOUTS, axes_hint, check_layout, laid_out
 
 IMAGE = np.arange(24).reshape(2, 3, 4)
 
@@ -43,6 +43,16 @@ def test_other_words_are_rejected() -> None:
     ],
 )
 def test_the_hint_names_both_ways_to_write_it(shape: tuple[int, ...], hinted: bool) -> None:
-    said = channels_last_hint(shape)
+    said = axes_hint(shape)
     assert ("try layout='nhwc-to-nchw' in Python, or --layout nhwc-to-nchw" in said) == hinted
     assert bool(said) == hinted
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 32, 32), (1, 1, 28, 28)])
+def test_a_batch_of_one_is_told_how_to_become_an_image(shape: tuple[int, ...]) -> None:
+    assert axes_hint(shape).endswith("looks like a batch of one: give x[0]")
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 32, 32), (2, 3, 32, 32), (1, 3, 32)])
+def test_volumes_and_other_shapes_are_no_batch_of_one(shape: tuple[int, ...]) -> None:
+    assert "batch" not in axes_hint(shape)

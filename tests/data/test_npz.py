@@ -126,7 +126,6 @@ def test_order_and_width_of_the_integers_do_not_matter(order: str, kind: str, tm
         ({"images": X, "labels": Y}, {}, (3, 1)),
         ({"x_train": X + 1, "y_train": Y + 1, "x_test": X, "y_test": Y}, {}, (3, 1)),
         ({"data": X}, {}, (None, None)),
-        ({"photos": X, "who": Y}, {}, (None, None)),
         ({"photos": X, "target": Y}, {}, (3, 1)),
         ({"photos": X, "others": X + 1, "who": Y}, {"x_key": "photos", "y_key": "who"}, (3, 1)),
         ({"x": X + 1, "photos": X, "y": Y}, {"x_key": "photos"}, (3, 1)),
@@ -139,6 +138,14 @@ def test_arrays_of_other_names(arrays: dict, keys: dict, labels: tuple, tmp_path
         data = load(source, **keys)
         assert np.array_equal(np.stack(data.levels), X)
         assert data.labels == labels
+
+
+def test_arrays_that_may_be_labels_are_not_left_out_silently(tmp_path: Path) -> None:
+    arrays = {"photos": X, "others": np.stack([X, X]), "who": Y}
+    np.savez(tmp_path / "data.npz", **arrays)
+    for source in (tmp_path / "data.npz", arrays):
+        with pytest.warns(UserWarning, match="without labels, .*; 'who' may hold them: y_key='who', or --y-key who"):
+            assert load(source, x_key="photos").labels == (None, None)
 
 
 @pytest.mark.parametrize(

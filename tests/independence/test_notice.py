@@ -76,7 +76,7 @@ class OneStep(torch.nn.Module):
         ("empty", "no rule for this operator"),
         ("softmax", "batch axis"),
         ("reshape", "cuts rows up"),
-        ("branch", "torch.export cannot"),
+        ("branch", "data-dependent"),
     ],
 )
 def test_reasons_of_the_inspector_have_an_advice(step: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +86,11 @@ def test_reasons_of_the_inspector_have_an_advice(step: str, words: str, monkeypa
     found = unproved(model)
     assert words in found.reason
     assert ADVICE[words] in describe_unproved(found, CHECKED, settings(n=200), None)
+
+
+def test_advice_about_branches_is_not_given_where_there_is_none() -> None:
+    reason = "torch.export cannot turn the module into a graph: State dict entry is not an instance of Parameter."
+    assert "torch.where" not in describe_unproved(Unproved(reason, "it is a script"), CHECKED, settings(n=200), None)
 
 
 def test_a_wrong_shape_is_said_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,8 @@ def test_a_torch_module_promises_what_its_kind_allows() -> None:
 def test_what_no_adapter_accepts_is_an_error(tmp_path: Path) -> None:
     for source, message in (
         (3, "a model is a torch.nn.Module, a path to an .onnx file or a callable, not int"),
-        (tmp_path / "model.pt", "is a pickle"),
+        ({}, "a callable, not dict; weights go into a network"),
+        (tmp_path / "model.pt", r"is a pickle.* \(ss\.Smoother\(network, …, weights='model\.pt'\) in Python\)"),
         (tmp_path / "images.npz", "the model comes first, then the data"),
     ):
         with pytest.raises(ValueError, match=message):

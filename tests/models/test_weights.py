@@ -158,7 +158,9 @@ def test_a_checkpoint_that_needs_code_says_what_to_save(trained: torch.nn.Sequen
     message = refused({"state_dict": trained.state_dict(), "args": argparse.Namespace(lr=0.1)}, tmp_path, "c.pth.tar")
     assert "holds more than weights (argparse.Namespace)" in message
     assert "torch.save(torch.load('c.pth.tar', weights_only=False)['state_dict'], 'weights.pth')" in message
-    assert "never loaded" in refused(trained, tmp_path)  # a whole module
+    whole = refused(trained, tmp_path)
+    assert "never loaded" in whole
+    assert "for a whole module .state_dict() instead of ['state_dict']" in whole
 
 
 def test_what_is_no_checkpoint_is_told(trained: torch.nn.Sequential, tmp_path: Path) -> None:

@@ -122,6 +122,12 @@ def test_an_exported_program_is_certified_and_proved() -> None:
     assert model.vote(BATCH.copy()).labels.tolist() == model_of(network()).vote(BATCH.copy()).labels.tolist()
 
 
+def test_a_program_for_one_batch_size_says_how_to_export_it() -> None:
+    model = model_of(torch.export.export(network().eval(), (torch.zeros(1, *SHAPE),)))
+    with pytest.raises(ValueError, match=r"exported for one batch size .*: export it with dynamic_shapes="):
+        model.vote(BATCH.copy())
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_torchscript_runs_and_is_told_what_would_give_a_proof() -> None:
     with warnings.catch_warnings():

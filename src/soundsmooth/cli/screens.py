@@ -156,7 +156,7 @@ def _show_radii(console: Console, store: Store, done: Progress) -> None:
     say(console, radii_unit(law))
     average = f"{decimal_below(mean)}" if not done.open else f"{decimal_below(mean * grown)} so far"
     least = f", at least {decimal_below(mean)} of all" if done.open else ""
-    say(console, f"average certified radius {average}{least}")
+    say(console, f"average certified radius {average}{least}; a wrong answer or abstention counts as 0")
 
 
 def _show_promise(console: Console, store: Store) -> None:
@@ -171,7 +171,7 @@ def _state(done: Progress) -> str:
     parts = [f"{done.certified} certified", f"{done.abstained} abstained"]
     parts += [f"{done.failed} failed"] if done.failed else []
     parts += [f"{done.open} to do"] if done.open else []
-    return f"{done.images} images: {', '.join(parts)}"
+    return f"{done.images} image{'s' * (done.images != 1)}: {', '.join(parts)}"
 
 
 def _show_troubles(console: Console, store: Store, done: Progress, finding: tuple[int, str] | None) -> None:

@@ -11,6 +11,7 @@
 from typing import Any
 
 from ..certification.certificate import Certificate
+from ..core.integers import integer
 from ..exact import Rational
 from ..smoother import Smoother
 
@@ -29,7 +30,8 @@ class Smooth:
     ABSTAIN = ABSTAIN
 
     def __init__(self, base_classifier: Any, num_classes: int, sigma: Rational, **options: Any) -> None:
-        self.base_classifier, self.num_classes, self.sigma = base_classifier, num_classes, sigma
+        self.num_classes = integer(num_classes, "num_classes")
+        self.base_classifier, self.sigma = base_classifier, sigma
         self._smoother = Smoother(base_classifier, sigma, **options)
         self.certificate: Certificate | None = None
         """The certificate behind the last answer of `certify`."""

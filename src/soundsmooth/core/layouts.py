@@ -31,8 +31,10 @@ def laid_out(image: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.g
     return image.transpose(axes)
 
 
-def channels_last_hint(shape: tuple[int, ...]) -> str:
-    """What to try if a model fails on images that look channels-last; nothing for others."""
+def axes_hint(shape: tuple[int, ...]) -> str:
+    """What to try if a model fails on images that look channels-last, or like a batch of one; nothing for others."""
+    if len(shape) == 4 and shape[0] == 1 and shape[1] <= MOST_CHANNELS:
+        return f"; an image of shape {list(shape)} looks like a batch of one: give x[0]"
     if len(shape) == 3 and shape[2] <= MOST_CHANNELS < min(shape[:2]):
         return f"; images of shape {list(shape)} look channels-last: {try_layout('nhwc-to-nchw')}"
     return ""

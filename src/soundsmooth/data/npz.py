@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.plain_files import plain_file
+from ..core.warn import warn_user
 from .arrays import is_whole_array
 from .items import Source, rows_of
 from .rows import Keys
@@ -93,7 +94,16 @@ class _Names:
         found = [name for name in LABELS if name in self._names and name != theirs]
         if len(found) > 1:
             raise ValueError(f"which of {', '.join(map(repr, found))} are the labels? Name them: y_key={found[0]!r}")
+        if not found:
+            self._remark_others(images)
         return found[0] if found else None
+
+    def _remark_others(self, images: str) -> None:
+        """Labels under another name would be left out silently."""
+        others = [name for name in self._names if name != images and self._dimensions(name) in (1, 2)]
+        if others:
+            said = f"{', '.join(map(repr, others[:5]))} may hold them: y_key={others[0]!r}, or --y-key {others[0]}"
+            warn_user(f"{self._where!r} is read without labels, since none has a usual name; {said}")
 
     def _there(self, name: str, option: str) -> str:
         if name not in self._names:

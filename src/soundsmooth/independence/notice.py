@@ -15,7 +15,7 @@ ADVICE = {
     "batch axis": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
     "rows see each other": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
     "cuts rows up": "flatten(1) keeps rows apart",
-    "torch.export cannot": "no branch may depend on values: torch.where(condition, a, b) instead of if",
+    "data-dependent": "no branch may depend on values: torch.where(condition, a, b) instead of if",
     "keeps state": "return one tensor, and leave input, buffers and attributes as they are",
 }
 INSPECT = "soundsmooth inspect tells more (docs/independence.md)"

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,9 @@ def adapter_for(source: object, options: ModelOptions) -> type[Model]:
         refuse_pickle(Path(source))
         swapped = "; the model comes first, then the data" if Path(source).suffix == ".npz" else ""
         raise ValueError(f"{str(source)!r} is neither an .onnx file nor package.module:factory{swapped}")
+    weights = "; weights go into a network: network.load_state_dict(…)" if isinstance(source, Mapping) else ""
     raise ValueError(
-        f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}"
+        f"a model is a torch.nn.Module, a path to an .onnx file or a callable, not {type(source).__name__}{weights}"
     )
 
 

@@ -129,7 +129,8 @@ def refuse_pickle(path: Path) -> None:
     """A ValueError for a file that would run its author's code."""
     if path.suffix.lower() in PICKLES:
         name, checkpoint = path.name, path.suffix.lower() in CHECKPOINTS
-        weights = f"name the network and pass its weights, package.module:factory --weights {name}, or "
+        in_python = f"ss.Smoother(network, …, weights={name!r}) in Python"
+        weights = f"name the network and pass its weights, package.module:factory --weights {name} ({in_python}), or "
         raise ValueError(
             f"{name!r} is a pickle: loading it would run code chosen by whoever made it, so it is never loaded. "
             f"Instead {weights if checkpoint else ''}export the model (pip install onnxscript): "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
-from ..core.layouts import channels_last_hint
+from ..core.layouts import axes_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
 from ..independence.proof import export_module, prove_torch
 from .compiled import COMPILATIONS, Forward, forward_of
@@ -24,6 +24,10 @@ from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_co
 
 if TYPE_CHECKING:
     import torch
+
+#: In the error of a torch.export program that gets another batch size, and how to export it instead.
+FIXED_BATCH = ".size()[0] == "
+FREE = 'export it with dynamic_shapes=[{0: torch.export.Dim("batch")}]'
 
 
 def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
@@ -293,7 +297,7 @@ class TorchModel(Model):
         except torch.cuda.OutOfMemoryError:
             return False
         except RuntimeError as error:
-            reason = f"{first_line(error)}{channels_last_hint(shape[1:])}"
+            reason = f"{first_line(error)}{axes_hint(shape[1:])}"
             raise ValueError(f"the model failed on a batch of shape {list(shape)}: {reason}") from error
         finally:
             torch.cuda.empty_cache()
@@ -315,9 +319,13 @@ class TorchModel(Model):
                 f"{self._device} has no memory for a batch of shape {list(batch.shape)}; its size is fixed by the "
                 "promise: begin another run with a smaller --batch-size"
             ) from error
+        except AssertionError as error:
+            if FIXED_BATCH not in str(error):
+                raise
+            raise ValueError(f"the program was exported for one batch size ({first_line(error)}): {FREE}") from error
         except RuntimeError as error:  # wrong shapes and the like; never tried again with other noise
             shape, reason = tuple(batch.shape), first_line(error)
-            hint = channels_last_hint(shape[1:])
+            hint = axes_hint(shape[1:])
             raise ValueError(f"the model failed on a batch of shape {list(shape)}: {reason}{hint}") from error
 
     def _check_statistics(self) -> None:

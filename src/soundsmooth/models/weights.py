@@ -98,7 +98,8 @@ class Weights(NamedTuple):
         line = _saving(f"torch.load({self.name!r}, weights_only=False)['state_dict']")
         return (
             f"{self.name!r} holds more than weights{f' ({kind[1]})' if kind else ''}: loading it would run code chosen "
-            f"by whoever made it, so it is never loaded. If you trust the file, save its weights alone: {line}"
+            f"by whoever made it, so it is never loaded. If you trust the file, save its weights alone: {line} "
+            "(for a whole module .state_dict() instead of ['state_dict'])"
         )
 
     def _why_not(self, found: Mapping[str, Tensors], fitting: Mapping[str, Tensors], wanted: Sequence[str]) -> str:

@@ -124,6 +124,9 @@ def _way_out(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
         if few == 0 and wanted == (given[1], given[2], given[0]):
             return f"; the data is channels-first: {try_layout('nchw-to-nhwc')}"
         return "; the axes are in another order: is the layout right (--layout)?"
+    if len(wanted) == len(given) == 3 and wanted[0] == given[0] and wanted[1] == wanted[2]:
+        side = wanted[1]
+        return f"; --resize {side} --crop {side}, or ss.load(…, resize={side}, crop={side}), bring image files to it"
     if given[1:] == wanted:
         return f"; certify takes one image, and this looks like a batch of {given[0]}"
     return ""

@@ -228,7 +228,10 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
     theirs = [whole.labels[number] for number in inputs.indices]
     shape = " ".join(map(str, inputs.shape))
     if shape != promise.values["input shape"]:
-        return Check("data", False, f"the images have shape {shape}, promised was {promise.values['input shape']}")
+        ask = "give --resize, --crop and --layout as for the run"
+        return Check(
+            "data", False, f"the images have shape {shape}, promised was {promise.values['input shape']}; {ask}"
+        )
     if inputs.digest() != promise.values["inputs"]:
         return Check("data", False, "these are not the promised images and labels in the promised order (SHA-256)")
     if any(truth is not None and truth != label for truth, label in zip(inputs.labels, theirs, strict=True)):
