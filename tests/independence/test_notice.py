@@ -9,12 +9,12 @@ import torch
 import soundsmooth as ss
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.independence import CHECKED, PROVED, measured
-from soundsmooth.independence.notice import ADVICE, INSPECT, Unproved, describe_unproved, unproved
+from soundsmooth.independence.notice import ADVICE, INSPECT, MissingProof, describe_unproved, unproved
 from soundsmooth.models.load import model_of
 
 
 def test_it_says_why_how_long_what_it_costs_and_the_way_out() -> None:
-    why = Unproved("aten.reshape_as.default 'reshape_as': there is no rule for this operator")
+    why = MissingProof("aten.reshape_as.default 'reshape_as': there is no rule for this operator")
     assert describe_unproved(why, measured(), settings(n=100_000), 0.0031) == (
         "independence is measured, not proved (aten.reshape_as.default 'reshape_as': there is no rule for this "
         "operator): 1000 rows of each image are voted again, each alone, about 3.1 s an image; it lowers p by about "
@@ -40,7 +40,7 @@ def test_a_measurement_that_was_asked_for_needs_no_excuse() -> None:
 
 
 def test_what_is_only_checked_says_why_it_is_not_measured() -> None:
-    said = describe_unproved(Unproved("its reason", "nobody can"), CHECKED, settings(n=200), None)
+    said = describe_unproved(MissingProof("its reason", "nobody can"), CHECKED, settings(n=200), None)
     why = "not proved (its reason) and not measured (nobody can)"
     assert said == f"independence is only checked, {why}. For a proof: {INSPECT}"
 
@@ -90,7 +90,9 @@ def test_reasons_of_the_inspector_have_an_advice(step: str, words: str, monkeypa
 
 def test_advice_about_branches_is_not_given_where_there_is_none() -> None:
     reason = "torch.export cannot turn the module into a graph: State dict entry is not an instance of Parameter."
-    assert "torch.where" not in describe_unproved(Unproved(reason, "it is a script"), CHECKED, settings(n=200), None)
+    assert "torch.where" not in describe_unproved(
+        MissingProof(reason, "it is a script"), CHECKED, settings(n=200), None
+    )
 
 
 def test_a_wrong_shape_is_said_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:

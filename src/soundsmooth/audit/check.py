@@ -52,7 +52,8 @@ def check_claim(claimed: Claim, promised: AuditTerms) -> ClaimReport:
     the radius, with what was paid for rounding, is proved to be at most the one that they allow. So the certificate's
     claim holds at α if the counts are true, and what was paid is what was due (`distance.pays`).
     """
-    malformed = (*_impossible_counts(claimed, promised), *_impossible_numbers(claimed, promised))
+    checks = (_impossible_counts, _impossible_numbers, _impossible_price)
+    malformed = tuple(wrong for check in checks for wrong in check(claimed, promised))
     findings = malformed or tuple(_unproved(claimed, promised))
     return ClaimReport(findings, not findings and tight(claimed, promised))
 
@@ -132,6 +133,10 @@ def _impossible_numbers(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
         yield f"the bounds are no probabilities: {', '.join(map(repr, bounds))}"
     if not isinstance(claimed.radius, float) or not 0 <= claimed.radius < math.inf:
         yield f"the radius is not a number from 0 on: {claimed.radius!r}"
+
+
+def _impossible_price(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
+    """What is wrong with the price for rounding by itself."""
     if (claimed.paid is None) != (promised.rounding is None):
         yield "the radius pays for rounding without a promise, or it was promised and does not pay"
     elif claimed.paid is not None and promised.rounding is not None and not possible(claimed.paid, promised.rounding):

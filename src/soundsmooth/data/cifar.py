@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.plain_files import plain_file, read_plain
-from .items import Source, rows_of
+from .items import DataSource, rows_of
 from .published import published
 from .unpickle import unpickled
 
@@ -43,7 +43,7 @@ def cifar_in(folder: Path) -> list[Path]:
     return [path for inside in FOLDERS for name in TESTS if (path := folder / inside / name).is_file()]
 
 
-def cifar_source(path: Path) -> Source:
+def cifar_source(path: Path) -> DataSource:
     """The images [3, 32, 32] of a batch, or the test images of an archive."""
     name, content = _unpacked(path) if is_archive(path) else (path.name, read_plain(path, "data file", MOST))
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import describe_error
 from .arrays import array_of
-from .items import Item, Lookup, Source
+from .items import DataSource, Item, Lookup
 from .pictures import Pictures
 from .rows import Keys
 
@@ -16,7 +16,7 @@ from .rows import Keys
 AGAIN = 16
 
 
-def dataset_source(rows: Any, keys: Keys, skip: int, limit: int | None) -> Source:
+def dataset_source(rows: Any, keys: Keys, skip: int, limit: int | None) -> DataSource:
     """A data set with a length, whose rows have numbers."""
     count = len(rows)
 
@@ -30,10 +30,10 @@ def dataset_source(rows: Any, keys: Keys, skip: int, limit: int | None) -> Sourc
     first = range(0, count, skip)[:limit][:AGAIN]
     if first and not isinstance(rows, list | tuple):
         _check_repeats((get(number), get(number)) for number in (first[i % len(first)] for i in range(AGAIN)))
-    return Source(Lookup(count, get))
+    return DataSource(Lookup(count, get))
 
 
-def iterable_source(rows: Iterable[Any], keys: Keys) -> Source:
+def iterable_source(rows: Iterable[Any], keys: Keys) -> DataSource:
     """Rows that come one after the other, and are counted from 0. What can be read only once cannot be compared."""
 
     def items() -> Iterator[Item]:
@@ -42,10 +42,10 @@ def iterable_source(rows: Iterable[Any], keys: Keys) -> Source:
 
     if not isinstance(rows, Iterator):
         _check_repeats(zip(islice(items(), AGAIN), islice(items(), AGAIN), strict=False))
-    return Source(items())
+    return DataSource(items())
 
 
-def loader_source(loader: Any, keys: Keys) -> Source:
+def loader_source(loader: Any, keys: Keys) -> DataSource:
     """The rows of a loader's batches, which must come in the order of its data set."""
     rows = loader.dataset
     if has_numbers(rows):
@@ -62,7 +62,7 @@ def loader_source(loader: Any, keys: Keys) -> Source:
                 number += 1
 
     _check_repeats(zip(islice(items(), AGAIN), islice(items(), AGAIN), strict=False))
-    return Source(items())
+    return DataSource(items())
 
 
 def has_numbers(rows: object) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 from ..core.plain_files import MissingFileError
 from .cifar import cifar_in, cifar_source, is_cifar
 from .folder import file_source, folder_source
-from .items import Source
+from .items import DataSource
 from .mnist import idx_in, idx_source, is_idx
 from .npz import npy_source, npz_source
 from .pictures import SUFFIXES
@@ -16,7 +16,7 @@ KINDS = (
 )
 
 
-def path_source(path: Path, keys: Keys) -> Source:
+def path_source(path: Path, keys: Keys) -> DataSource:
     """The data set in a file or a folder; a ValueError says what is read."""
     if path.suffix == ".npz" and not path.is_dir():
         return npz_source(path, keys)
@@ -36,7 +36,7 @@ def path_source(path: Path, keys: Keys) -> Source:
     raise ValueError(f"{str(path)!r} is of no known kind: data are {KINDS}")
 
 
-def _folder(folder: Path) -> Source:
+def _folder(folder: Path) -> DataSource:
     """The test images of a known data set, or a folder of images."""
     known = [*idx_in(folder), *cifar_in(folder)]
     if len({each.parent for each in known}) > 1:

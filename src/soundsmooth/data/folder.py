@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from .items import Item, Lookup, Source
+from .items import DataSource, Item, Lookup
 from .pictures import GREY, SUFFIXES, in_eight_bits, opened
 
 #: Folders of these names are parts of a data set, and no classes.
@@ -22,20 +22,20 @@ class _File(NamedTuple):
     label: int | None
 
 
-def folder_source(folder: Path) -> Source:
+def folder_source(folder: Path) -> DataSource:
     """All images of a folder. Class folders are numbered in the sorted order of their names, as torchvision does it.
 
     If every image is grey, all have one channel; otherwise all become RGB.
     """
     files = _files(folder)
     mode = "L" if all(_look(file, _is_grey) for file in files) else "RGB"
-    return Source(Lookup(len(files), partial(_item, files, mode)))
+    return DataSource(Lookup(len(files), partial(_item, files, mode)))
 
 
-def file_source(path: Path) -> Source:
+def file_source(path: Path) -> DataSource:
     """One image file: a data set of one image."""
     file = _File(path, path.name, None)
-    return Source(Lookup(1, partial(_item, [file], "L" if _look(file, _is_grey) else "RGB")))
+    return DataSource(Lookup(1, partial(_item, [file], "L" if _look(file, _is_grey) else "RGB")))
 
 
 def _files(folder: Path) -> list[_File]:

@@ -24,7 +24,7 @@ class Lookup:
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSource:
     """All items of a data set, and what is known of where they come from."""
 
     items: Lookup | Iterable[Item]
@@ -44,10 +44,10 @@ class Source:
             yield from islice(islice(enumerate(self.items), 0, None, skip), limit)
 
 
-def rows_of(images: Any, labels: Any = None, prefix: str = "", origin: str = "") -> Source:
+def rows_of(images: Any, labels: Any = None, prefix: str = "", origin: str = "") -> DataSource:
     """The rows of one array or tensor of images, each beside the row of the labels."""
 
     def get(number: int) -> Item:
         return Item(f"{prefix}image {number}", images[number], None if labels is None else labels[number])
 
-    return Source(Lookup(len(images), get), origin)
+    return DataSource(Lookup(len(images), get), origin)

@@ -15,7 +15,7 @@ from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
 from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
 from .files import KINDS, path_source
-from .items import Item, Source, rows_of
+from .items import DataSource, Item, rows_of
 from .labels import label_of, labels_of
 from .npz import mapping_source
 from .pictures import Pictures, decoder, is_picture
@@ -61,10 +61,10 @@ def load(
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
-    return _Pass(grid, layout, Pictures(), None).over(Source([Item("", image, label)]), 1, None)
+    return _Pass(grid, layout, Pictures(), None).over(DataSource([Item("", image, label)]), 1, None)
 
 
-def source_of(source: Any, keys: Keys, skip: int = 1, limit: int | None = None) -> Source:
+def source_of(source: Any, keys: Keys, skip: int = 1, limit: int | None = None) -> DataSource:
     """The items of whatever was given."""
     if isinstance(source, str | os.PathLike):
         return path_source(Path(source), keys)
@@ -104,7 +104,7 @@ class _Pass:
     first: tuple[str, tuple[int, ...]] | None = None
     """Name and shape of the first image: all others have this shape."""
 
-    def over(self, source: Source, skip: int, limit: int | None) -> Inputs:
+    def over(self, source: DataSource, skip: int, limit: int | None) -> Inputs:
         """The inputs; a ValueError names the item that cannot be one."""
         levels = Spool(self._levels(source.chosen(skip, limit)))
         if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + skip:

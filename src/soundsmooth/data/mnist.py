@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.plain_files import read_plain
-from .items import Source, rows_of
+from .items import DataSource, rows_of
 from .published import published
 
 #: The test images of a folder, and where torchvision keeps them.
@@ -28,7 +28,7 @@ def idx_in(folder: Path) -> list[Path]:
     return [path for path in places if path.is_file()]
 
 
-def idx_source(path: Path) -> Source:
+def idx_source(path: Path) -> DataSource:
     """Images [1, height, width] of an idx file, with the labels of the file beside it."""
     images, known = _content(path, dimensions=3)
     beside = _labels_beside(path)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core.plain_files import plain_file
 from ..core.warn import warn_user
 from .arrays import is_whole_array
-from .items import Source, rows_of
+from .items import DataSource, rows_of
 from .rows import Keys
 
 #: The usual names of images, with those of their labels. One of them counts, or the only array with three axes or more.
@@ -21,7 +21,7 @@ LABELS = ("y", "labels", "label", "y_test", "targets", "target")
 Array = npt.NDArray[Any]
 
 
-def npz_source(path: Path, keys: Keys) -> Source:
+def npz_source(path: Path, keys: Keys) -> DataSource:
     """The images of an .npz and, if it has any, their labels."""
     with plain_file(path, "data file") as file:
         with _plainly(repr(str(path)), "an .npz of plain arrays"):
@@ -36,7 +36,7 @@ def npz_source(path: Path, keys: Keys) -> Source:
     return _checked(path.name, images, labels, x, y)
 
 
-def npy_source(path: Path) -> Source:
+def npy_source(path: Path) -> DataSource:
     """The images of an .npy, which stay in the file until they are needed."""
     with plain_file(path, "data file") as file, _plainly(repr(str(path)), "an .npy of plain numbers"):
         version = np.lib.format.read_magic(file)
@@ -48,7 +48,7 @@ def npy_source(path: Path) -> Source:
     return _checked(path.name, images, None, "x", None)
 
 
-def mapping_source(held: Mapping[str, Any], keys: Keys) -> Source:
+def mapping_source(held: Mapping[str, Any], keys: Keys) -> DataSource:
     """Arrays by name, as np.load gives them; a ValueError for a mapping of anything else."""
     if not held or not all(is_whole_array(each) for each in held.values()):
         some = ", ".join(map(repr, list(held)[:8]))
@@ -114,7 +114,7 @@ class _Names:
         return f", not as {', '.join(map(repr, self._names[:5]))}" if self._names else ""
 
 
-def _checked(where: str, images: Any, labels: Any, x: str, y: str | None) -> Source:
+def _checked(where: str, images: Any, labels: Any, x: str, y: str | None) -> DataSource:
     """The rows of the images and labels; a ValueError unless there is one label for each image."""
     if len(images.shape) < 2 or 0 in images.shape:
         raise ValueError(f'"{x}" in {where} must be [images, …], not of shape {list(images.shape)}')

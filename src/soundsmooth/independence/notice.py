@@ -21,7 +21,7 @@ ADVICE = {
 INSPECT = "soundsmooth inspect tells more (docs/independence.md)"
 
 
-class Unproved(NamedTuple):
+class MissingProof(NamedTuple):
     """A model that was inspected in vain."""
 
     reason: str
@@ -30,14 +30,14 @@ class Unproved(NamedTuple):
     """Why its rows cannot be measured either, if that is so."""
 
 
-def unproved(model: Model) -> Unproved | None:
+def unproved(model: Model) -> MissingProof | None:
     """What is to be said of a model that is ready; None if it is proved, or was never to be."""
     report = model.report
-    return None if report is None or report.proved else Unproved(report.reason, model.unmeasured)
+    return None if report is None or report.proved else MissingProof(report.reason, model.unmeasured)
 
 
 def describe_unproved(
-    found: Unproved | None, independence: Independence, settings: Settings, row: float | None
+    found: MissingProof | None, independence: Independence, settings: Settings, row: float | None
 ) -> str | None:
     """Whether independence is measured or only checked, why it is not proved, what would give a proof, and what that
     costs, if a row alone takes `row` seconds; None if there is nothing to say.
@@ -61,15 +61,15 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-def _why(found: Unproved | None) -> str:
+def _why(found: MissingProof | None) -> str:
     return "" if found is None else f", not proved ({found.reason})"
 
 
-def _why_unmeasured(found: Unproved) -> str:
+def _why_unmeasured(found: MissingProof) -> str:
     return "" if found.unmeasured is None else f" and not measured ({found.unmeasured})"
 
 
-def _way_out(found: Unproved | None) -> str:
+def _way_out(found: MissingProof | None) -> str:
     """What would give a proof."""
     if found is None:
         return ""

@@ -15,7 +15,7 @@ from ..core.grid import Levels
 from ..core.machine import processor
 from ..independence.check import check_first, check_rows
 from ..independence.measure import check_measurable, seconds_alone
-from ..independence.notice import Unproved, unproved
+from ..independence.notice import MissingProof, unproved
 from ..models import Identity
 from ..models.environment import environment
 from ..noise import Law
@@ -54,7 +54,7 @@ class ModelSurvey:
     environment: Mapping[str, str]
     check: bool = False
     """Whether the rows are to be checked before the run."""
-    unproved: Unproved | None = None
+    unproved: MissingProof | None = None
     """Why there is no proof, if one was looked for in vain."""
 
 
