@@ -5,7 +5,6 @@ of positive terms whose ratios fall, so a truncated sum in integers plus a geome
 """
 
 from fractions import Fraction
-from functools import lru_cache
 
 from flint import arb, ctx, fmpz
 
@@ -30,7 +29,7 @@ def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     if hits == 0:
         return 0.0
     with precision(BITS):
-        return max(0.0, float_below(lower_end(lower_root(hits, n, alpha))))
+        return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha))))
 
 
 def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
@@ -42,7 +41,7 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     if hits == n:
         return 1.0
     with precision(BITS):
-        return min(1.0, float_above(upper_end(1 - lower_root(n - hits, n, alpha))))
+        return min(1.0, float_above(upper_end(1 - _lower_root(n - hits, n, alpha))))
 
 
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
@@ -133,9 +132,8 @@ def _falling_sum(left: int, start: int, p: Fraction) -> arb:
     return arb(fmpz(low + high), fmpz(high - low)) / arb(fmpz(2 * one))
 
 
-@lru_cache(maxsize=4096)
-def lower_root(hits: int, n: int, alpha: Fraction) -> arb:
-    """A ball around the p with P(X ≥ hits) = α, for 1 ≤ hits ≤ n; kept, since images of a run often have equal counts.
+def _lower_root(hits: int, n: int, alpha: Fraction) -> arb:
+    """A ball around the p with P(X ≥ hits) = α, for 1 ≤ hits ≤ n.
 
     Guarantee: the tail is proved below α at the ball's lower end and above α at its upper end, and it
     rises with p; so the root lies between. How the guess was found does not matter.

