@@ -13,7 +13,7 @@ from art.estimators.estimator import BaseEstimator
 from ..certification.certificate import Certificate
 from ..exact import Rational
 from ..smoother import Smoother
-from .smooth import ABSTAIN
+from .smooth import ABSTAIN, check_class_count
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,7 @@ class SmoothedClassifier(ClassifierMixin, BaseEstimator):
         answers = np.zeros((len(x), self.nb_classes))
         for row, image in zip(answers, x, strict=True):
             found = self._smoother.predict(image, n=self.sample_size, alpha=self.alpha)
-            self._check_classes(len(found.counts.classes))
+            check_class_count("nb_classes", self.nb_classes, len(found.counts.classes))
             if found.label is not None:
                 row[found.label] = 1
         return answers
@@ -67,12 +67,8 @@ class SmoothedClassifier(ClassifierMixin, BaseEstimator):
         run = self._smoother.certify_all(x, n=n, n0=self.sample_size, alpha=self.alpha)
         self.certificates = list(run)
         for each in self.certificates:
-            self._check_classes(len(each.estimation.classes))
+            check_class_count("nb_classes", self.nb_classes, len(each.estimation.classes))
         found = {each.index: each for each in self.certificates}
         labels = [found[i].label if i in found else None for i in range(len(x))]
         radii = [found[i].radius if i in found else 0.0 for i in range(len(x))]
         return np.array([ABSTAIN if label is None else label for label in labels]), np.array(radii)
-
-    def _check_classes(self, found: int) -> None:
-        if found != self.nb_classes:
-            raise ValueError(f"the model has {found} classes, and nb_classes is {self.nb_classes}")

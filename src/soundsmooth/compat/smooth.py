@@ -42,16 +42,18 @@ class Smooth:
         Guarantee: that of `Smoother.certify`. The radius is proved and rounded down.
         """
         found = self._smoother.with_batch_size(batch_size).certify(x, n0=n0, n=n, alpha=alpha)
-        self._check_classes(len(found.estimation.classes))
+        check_class_count("num_classes", self.num_classes, len(found.estimation.classes))
         self.certificate = found
         return (ABSTAIN if found.label is None else found.label), found.radius
 
     def predict(self, x: Any, n: int, alpha: Rational, batch_size: int) -> int:
         """The class that the smoothed classifier gives x, or ABSTAIN; wrong with probability at most alpha."""
         found = self._smoother.with_batch_size(batch_size).predict(x, n=n, alpha=alpha)
-        self._check_classes(len(found.counts.classes))
+        check_class_count("num_classes", self.num_classes, len(found.counts.classes))
         return ABSTAIN if found.label is None else found.label
 
-    def _check_classes(self, found: int) -> None:
-        if found != self.num_classes:
-            raise ValueError(f"the model has {found} classes, and num_classes is {self.num_classes}")
+
+def check_class_count(name: str, expected: int, found: int) -> None:
+    """A ValueError if a model has another number of classes than was said under that name."""
+    if found != expected:
+        raise ValueError(f"the model has {found} classes, and {name} is {expected}")
