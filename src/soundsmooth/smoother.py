@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .certification.certificate import Certificate, Prediction
+from .certification.goal import LooksAsked, Radii
 from .certification.promise import Inputs, Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid
@@ -132,7 +133,12 @@ class Smoother:
         n0: int | float = 100,
         n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: BoundName = "clopper-pearson",
+        bound: BoundName | None = None,
+        radii: Radii | None = None,
+        width: Rational | None = None,
+        patience: float | None = None,
+        looks: LooksAsked | None = None,
+        skip_wrong: bool = False,
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
     ) -> Certificate:
@@ -140,9 +146,12 @@ class Smoother:
 
         A false certificate is issued with probability at most `alpha`. Without a `nonce` from a verifier it claims
         nothing against an issuer who tries many seeds, and says `key: self-chosen`. One worker votes.
+
+        `radii` or `width` stop as soon as the answer is clear, as in `certify_all`.
         """
         reject_positional(others, "certify(x, n0=100, n=100_000, alpha=0.001) takes its settings by name")
-        inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound)
+        asked = _asked(radii, width, patience, looks, skip_wrong)
+        inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound, **asked)
         plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
         self._tell(plan)
         return certify_image(plan, self.smoothing.replicas[0])
@@ -156,7 +165,12 @@ class Smoother:
         n0: int | float = 100,
         n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: BoundName = "clopper-pearson",
+        bound: BoundName | None = None,
+        radii: Radii | None = None,
+        width: Rational | None = None,
+        patience: float | None = None,
+        looks: LooksAsked | None = None,
+        skip_wrong: bool = False,
         noise: NoiseMode = "fresh",
         engine: Engine = "local",
         seed: str | bytes | None = None,
@@ -171,12 +185,19 @@ class Smoother:
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
 
+        `radii` says which radii the table has: one, several, or "steps" of 0.25. Each image then stops voting as soon as
+        they are decided, and `n` is the most that may be spent. `patience` is how many votes one more certified radius
+        is worth. `width` stops within that share of the radius instead, say "1%". `looks` are the numbers of copies at
+        which votes are counted. With `skip_wrong`, an image whose selected class is not its label ends at once. The
+        guarantee stays the same: docs/looks.md.
+
         `out` is a .db file that survives interruption: the same call continues it, with its seed unless one is given.
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
         path, inputs = check_run_path(out), self._all(data, labels)
-        chosen, begun = settings(n0, n, alpha, bound, noise), begun_terms(path)
+        asked = _asked(radii, width, patience, looks, skip_wrong)
+        chosen, begun = settings(n0, n, alpha, bound, noise, **asked), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         with self.pool(engine, begun) as pool, ExitStack() as on_error:
             names = names_of(self._model, data)
@@ -198,7 +219,12 @@ class Smoother:
         n0: int | float = 100,
         n: int | float = 100_000,
         alpha: Rational = "0.001",
-        bound: BoundName = "clopper-pearson",
+        bound: BoundName | None = None,
+        radii: Radii | None = None,
+        width: Rational | None = None,
+        patience: float | None = None,
+        looks: LooksAsked | None = None,
+        skip_wrong: bool = False,
         noise: NoiseMode = "fresh",
         engine: Engine = "local",
     ) -> Promise:
@@ -208,7 +234,8 @@ class Smoother:
         """
         inputs = self._all(data, labels)
         with self.pool(engine) as pool:
-            chosen = settings(n0, n, alpha, bound, noise)
+            asked = _asked(radii, width, patience, looks, skip_wrong)
+            chosen = settings(n0, n, alpha, bound, noise, **asked)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
     def predict(self, image: Any, *others: object, n: int | float = 1000, alpha: Rational = "0.001") -> Prediction:
@@ -252,6 +279,13 @@ class Smoother:
         if begun is None or self.smoothing.batch is not None or self.smoothing.model.placement is None:
             return LocalPool(self.smoothing)
         return LocalPool(replace(self.smoothing, batch=begun.batch))
+
+
+def _asked(
+    radii: Radii | None, width: Rational | None, patience: float | None, looks: LooksAsked | None, skip_wrong: bool
+) -> dict[str, Any]:
+    """What is asked of each image, as keywords of `settings`."""
+    return {"radii": radii, "width": width, "patience": patience, "looks": looks, "skip_wrong": skip_wrong}
 
 
 def _nothing(_: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from ..core.decimals import raised, truncated
 from ..core.grid import Grid
-from ..exact import BOUNDS, price_above, rational
+from ..exact import BOUNDS, Look, price_above, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
@@ -21,7 +21,9 @@ from .fields import (
     COUNTS,
     DIGEST,
     DIGITS,
+    FLAG,
     INDEX,
+    LOOKS,
     LOWER,
     MEASUREMENT,
     NONCE,
@@ -38,10 +40,11 @@ from .fields import (
     faults,
     json_of,
     read_json,
+    read_looks,
     values_of,
 )
 from .promise import SPEC, Promise
-from .settings import promised_settings
+from .settings import Settings, promised_settings
 from .votes import counts_of, votes_text
 
 FORMAT = "soundsmooth certificate 1"
@@ -76,6 +79,10 @@ class Certificate:
     paid: float | None = None
     """What the radius is less by, because floats are rounded to the grid here and in predictions (docs/soundness.md,
     row 12). None if all images of the run are on the grid."""
+    looks: tuple[Look, ...] | None = None
+    """The looks that were taken, where looks were promised: the votes so far each time."""
+    aborted: bool | None = None
+    """True if the image was ended from outside, after its last full look; else None."""
 
     @property
     def abstained(self) -> bool:
@@ -84,6 +91,11 @@ class Certificate:
     @property
     def status(self) -> str:
         return "abstained" if self.abstained else "certified"
+
+    @property
+    def votes(self) -> int:
+        """How many noisy copies have voted, selection included."""
+        return self.selection.total + self.estimation.total
 
     @property
     def correct(self) -> bool:
@@ -222,15 +234,26 @@ class Certificate:
         if hashlib.sha256(bytes.fromhex(self.seed)).hexdigest() != promised["seed"]:
             raise ValueError("the certificate's seed is not the one it promised")
         chosen = promised_settings(promised)
-        if (self.selection.total, self.estimation.total) != (chosen.n0, chosen.n):
+        voted = chosen.n if self.looks is None else self.looks[-1].n if self.looks else 0
+        if (self.selection.total, self.estimation.total) != (chosen.n0, voted):
             raise ValueError("the certificate's counts do not add up to the promised n0 and n")
+        self._check_looks(chosen)
         self._check_measured()
         self._check_paid()
-        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured, self.paid)
+        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured, self.paid, self.looks)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
             )
+
+    def _check_looks(self, chosen: Settings) -> None:
+        """There are looks exactly if they were promised, and the last one has the counts. The rule may be any."""
+        if (self.looks is None) != (chosen.looks is None):
+            raise ValueError("the certificate has looks that were not promised, or promises looks and has none")
+        if self.looks and self.looks[-1] != self.estimation.look(self.selection.top):
+            raise ValueError("the certificate's last look is not that of its counts")
+        if self.aborted is not None and (self.aborted is not True or chosen.looks is None):
+            raise ValueError("only an image with looks can be aborted and certified")
 
     def _check_measured(self) -> None:
         """There is a measurement exactly if one was promised, of as many rows, for the bound that allows for it."""
@@ -309,6 +332,20 @@ FIELDS = (
         "paid",
         UPPER,
         Column("paid", "REAL", "what the radius is less by (NULL: all images are on the grid)", since=3),
+        null=True,
+        omitted=True,
+    ),
+    Field(
+        "looks",
+        LOOKS,
+        Column("looks", "TEXT", "votes, hits, most others at each (NULL: none promised)", json.dumps, read_looks, 4),
+        null=True,
+        omitted=True,
+    ),
+    Field(
+        "aborted",
+        FLAG,
+        Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, bool, 4),
         null=True,
         omitted=True,
     ),

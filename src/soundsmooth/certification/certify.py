@@ -3,10 +3,10 @@
 The procedures that sample and predict are `smoothing.voting.sample_under_noise` and `smoothing.prediction.predict`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..exact import BOUNDS, Look, Schedule, radius_after
+from ..exact import BOUNDS, Look, radius_after
 from ..noise import Law, Purpose
 from .settings import Settings
 
@@ -67,8 +67,12 @@ def certify(
     settings: Settings,
     measured: Measurement | None = None,
     paid: float | None = None,
+    looks: Sequence[Look] | None = None,
 ) -> Verdict:
     """The paper's Certify: n₀ noisy copies select a class, n others estimate its probability.
+
+    Where looks were promised, the votes are those that were there at each look that was taken: n is then the most that
+    may be spent, and whoever stopped, for whatever reason, the guarantee is the same.
 
     If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`). Where
     floats were rounded to the grid, the radius is less by what was `paid`, and it abstains if nothing is left.
@@ -84,8 +88,8 @@ def certify(
             f"the model has {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
         )
     label = selection.top
-    bound, looks = BOUNDS[settings.bound], [estimation.look(label)]
-    schedule = Schedule.fixed(settings.n, settings.alpha)
+    bound, schedule = BOUNDS[settings.bound], settings.schedule
+    looks = [estimation.look(label)] if looks is None else looks
     if measured is None:
         p_lower, p_upper = bound.prove(looks, schedule)
     else:
@@ -106,10 +110,11 @@ def verdict(
     settings: Settings,
     measured: Measurement | None = None,
     paid: float | None = None,
+    looks: Sequence[Look] | None = None,
 ) -> Verdict:
     """What these counts prove.
 
     Guarantee: that of `certify`, if they are what was sampled.
     """
     counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}
-    return certify(counts.__getitem__, law, settings, measured, paid)
+    return certify(counts.__getitem__, law, settings, measured, paid, looks)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.decimals import raised, truncated
+from ..exact import Look
 from ..noise import SHARED_STREAM
 from .certify import Counts, Measurement
 from .promise import Promise, is_digest
@@ -163,6 +164,29 @@ def _is_measurement(measured: Measurement) -> bool:
     return is_count(measured.rows) and is_count(measured.lost)
 
 
+def _are_looks(looks: object) -> bool:
+    return isinstance(looks, tuple) and all(isinstance(look, Look) and all(map(is_count, look)) for look in looks)
+
+
+def _write_looks(looks: tuple[Look, ...]) -> list[list[int]]:
+    return [list(look) for look in looks]
+
+
+def _read_looks(data: Any) -> tuple[Look, ...]:
+    return tuple(Look(*look) for look in data)
+
+
+def read_looks(text: str) -> tuple[Look, ...]:
+    """The looks as a run's file has them; a ValueError for what is none."""
+    try:
+        found = _read_looks(json.loads(text))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"these are no looks: {text[:80]!r}") from error
+    if json.dumps(found) != text:
+        raise ValueError(f"these looks are not written as they should be: {text[:80]!r}")
+    return found
+
+
 def _is_promise(promise: object) -> bool:
     return isinstance(promise, Promise)
 
@@ -215,6 +239,7 @@ LOWER = FieldKind(_is_float, "a double", _write_below, _read_float, _below)
 UPPER = FieldKind(_is_float, "a double", _write_above, _read_float, _above)
 COUNTS = FieldKind(_are_counts, "integers from 0 on", counts_json, _read_counts)
 MEASUREMENT = FieldKind(_is_measurement, "integers from 0 on", _write_measurement, _read_measurement)
+LOOKS = FieldKind(_are_looks, "votes, hits and others at each look", _write_looks, _read_looks)
 PROMISE = FieldKind(_is_promise, "a promise", _promise_json, Promise)
 DIGEST = FieldKind(is_digest, "32 bytes in hexadecimal")
 NONCE = FieldKind(_is_nonce, "32 bytes in hexadecimal, or empty")

@@ -50,6 +50,11 @@ FIELDS = (
 #: Lines that follow, in this order, each only where there is something to say: a plain run has none.
 OPTIONAL = (
     "given",  # SHA-256 of the floats as given, and how far floats may be from their grid points
+    "looks",  # at which numbers of copies votes are counted, each with the level that is spent there
+    "radii",  # which radii are asked for, each with a probability whose radius is larger
+    "go on",  # at each look but the last, the hits with which an image votes on
+    "wrong labels",  # skipped: an image ends after selection if its selected label is not the promised one
+    "group",  # copies of so many consecutive images share batches
 )
 INFO = b"soundsmooth noise v1"
 ROWS_INFO = b"soundsmooth rows v1"

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from ..audit.bounds import BOUNDS, bound_names
+from ..certification.stop_rule import DEFAULT_PATIENCE
 from ..core.integers import whole_number, written_integer
 from ..core.limits import thread_count
 from ..core.plain_files import read_plain
@@ -34,6 +35,7 @@ MODEL = "Model and data"
 SCALE = "More than one machine"
 VOTES = "Votes"
 NOTED = "What you noted"
+STOP = "When to stop"
 
 ISSUING = ("certify", "commit")
 SMOOTHING = (*ISSUING, "predict")
@@ -192,7 +194,18 @@ OPTIONS = (
     Option("k", RATIONAL, To.SMOOTHER, SMOOTHING, "Noisy values are clamped to [-k, 1 + k].", "6"),
     Option("bound", TEXT, To.SETTINGS, ISSUING,
            f"From the winner's votes: {bound_names(two_sided=False)}; with the others': {bound_names(two_sided=True)}.",
-           next(iter(BOUNDS))),
+           f"{next(iter(BOUNDS))}; for radii, group-sequential"),
+    Option("radii", TEXT, To.SETTINGS, ISSUING,
+           "Stop an image as soon as these radii are decided: 0.5, or 0,0.25,0.5, or steps (of 0.25).", panel=STOP),
+    Option("width", RATIONAL, To.SETTINGS, ISSUING,
+           "Stop an image when its radius is within this share of what --n would give, such as 1%.", panel=STOP),
+    Option("patience", INTEGER, To.SETTINGS, ISSUING,
+           "How many votes one more certified radius of an image is worth.", f"{DEFAULT_PATIENCE:.0f}", panel=STOP),
+    Option("looks", TEXT, To.SETTINGS, ISSUING,
+           "When votes are counted: 100,1000,10000; or with what each look spends of alpha: 100=1/10000,….",
+           "100, 200, 400, … and n", panel=STOP),
+    Option("skip_wrong", SWITCH, To.SETTINGS, ISSUING,
+           "End an image whose selected class is not its label: a wrong answer in every count.", panel=STOP),
     Option("noise", TEXT, To.SETTINGS, ISSUING,
            "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", "fresh"),
     Option("limit", INTEGER, To.DATA, SMOOTHING, "At most this many images.", f"all; {DEMO_IMAGES} for the demo",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..certification.certificate import FIELDS, Certificate
-from ..certification.fields import FLAG, TEXT, Export, Field
+from ..certification.fields import COUNT, FLAG, TEXT, Export, Field
 from ..core.decimals import truncated
 from .output import CERTIFY_HEADER, certificate_row, check_new_file
 from .reader import RunReader
@@ -26,10 +26,9 @@ def _position(field: Field) -> int:
 FOLLOWING = (
     Field("correct", FLAG, export=Export("correct", "bool_", 6)),
     Field("status", TEXT, export=Export("status", "string", 7)),
+    Field("votes", COUNT, export=Export("votes", "int64", 9), omitted=True),
 )
 EXPORTED = sorted((field for field in (*FIELDS, *FOLLOWING) if field.export is not None), key=_position)
-EXPORTS = [field.export for field in EXPORTED if field.export is not None]
-COLUMNS = tuple(each.name for each in EXPORTS)
 #: So many rows of Parquet are in memory at a time.
 GROUP = 10_000
 
@@ -48,6 +47,12 @@ def export(run: RunReader, to: Path) -> int:
     except BaseException:
         to.unlink(missing_ok=True)  # half a table would be taken for a whole one
         raise
+
+
+def columns_of(run: RunReader) -> dict[str, Field]:
+    """The columns of a run's tables. How many votes were spent is said where that differs from image to image."""
+    looks = run.stated.settings.looks is not None
+    return {each.export.name: each for each in EXPORTED if each.export is not None and (looks or not each.omitted)}
 
 
 def records(run: RunReader) -> Iterator[Certificate | Failure]:
@@ -82,21 +87,21 @@ def _write_text(to: BinaryIO, lines: Iterable[str], header: str | None = None) -
 
 
 def _write_csv(run: RunReader, to: BinaryIO) -> int:
-    count = 0
+    count, columns = 0, columns_of(run)
     with TextIOWrapper(to, encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(columns)
         for record in records(run):
-            values = zip(EXPORTED, _values(record), strict=True)
+            values = zip(columns.values(), _values(record, columns.values()), strict=True)
             writer.writerow(None if value is None else field.kind.show(value) for field, value in values)
             count += 1
     return count
 
 
-def _values(record: Certificate | Failure) -> list[Any]:
-    """What the record says under `COLUMNS`; None where there is nothing to say."""
+def _values(record: Certificate | Failure, fields: Iterable[Field]) -> list[Any]:
+    """What the record says of the fields; None where there is nothing to say."""
     unknown = ("correct",) if record.truth is None else ()
-    return [None if field.name in unknown else getattr(record, field.name, None) for field in EXPORTED]
+    return [None if field.name in unknown else getattr(record, field.name, None) for field in fields]
 
 
 def _write_parquet(run: RunReader, to: BinaryIO) -> int:
@@ -105,13 +110,14 @@ def _write_parquet(run: RunReader, to: BinaryIO) -> int:
         from pyarrow import parquet
     except ImportError:
         raise ValueError('Parquet files need pyarrow: pip install "soundsmooth[parquet]"') from None
-    kinds = [getattr(pa, each.type)() for each in EXPORTS]
-    schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
-    rows, count = (_values(record) for record in records(run)), 0
+    columns = columns_of(run)
+    kinds = [getattr(pa, each.export.type)() for each in columns.values() if each.export is not None]
+    schema = pa.schema(list(zip(columns, kinds, strict=True)))
+    rows, count = (_values(record, columns.values()) for record in records(run)), 0
     with parquet.ParquetWriter(to, schema) as writer:
         while group := list(islice(rows, GROUP)):
-            columns = [pa.array(column, kind) for column, kind in zip(zip(*group, strict=True), kinds, strict=True)]
-            writer.write_table(pa.table(columns, schema=schema))
+            arrays = [pa.array(column, kind) for column, kind in zip(zip(*group, strict=True), kinds, strict=True)]
+            writer.write_table(pa.table(arrays, schema=schema))
             count += len(group)
     return count
 

@@ -113,19 +113,18 @@ class Leases:
         with suppress(StoreError):  # on a full disk: they are void with the process that made them
             self._forget(self.owner.id)
 
-    def take(self, most: int = 1) -> list[int]:
-        """Claim the next open images that nobody works on: those without a failed attempt first, then in order."""
+    def take(self, group: int = 1) -> list[int]:
+        """Claim the next open image that nobody works on, with all such images of its group: of as many consecutive
+        places. Those without a failed attempt come first, then they come in order.
+        """
         db = self.store.db
+        free = "SELECT place FROM images WHERE state = 0 AND place NOT IN (SELECT place FROM claims)"
         with db.transaction():
             self._drop_the_dead()
-            places = [
-                place
-                for (place,) in db.rows(
-                    "SELECT place FROM images WHERE state = 0 AND place NOT IN (SELECT place FROM claims) "
-                    "ORDER BY attempts, place LIMIT ?",
-                    most,
-                )
-            ]
+            first = db.one(f"{free} ORDER BY attempts, place LIMIT 1")
+            start = 0 if first is None else first // group * group
+            within = f"{free} AND place >= ? AND place < ? ORDER BY place"
+            places = [] if first is None else [place for (place,) in db.rows(within, start, start + group)]
             db.execute_many("INSERT INTO claims VALUES (?, ?)", ((place, self.owner.id) for place in places))
             self.beat()
         return places

@@ -1,7 +1,7 @@
 """A lone image: certified in the thread that asks, by one worker, with nothing to store and nobody to wait for."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from ..certification.certificate import Certificate
@@ -12,6 +12,7 @@ from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
 from ..smoothing.voting import check_classes, check_labels
+from .image_votes import ImageVotes, image_votes
 from .plan import RunPlan
 from .tasks import Outcome, Task
 from .voter import Voter
@@ -26,33 +27,42 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
     """
     with closing(Voter(plan.job, replica)) as voter:
         start = time.perf_counter()
-        counts, hits = _vote(plan, voter)
-        measured = _measure(plan, voter, counts[Purpose.SELECTION].top, hits)
-    found = certify(counts.__getitem__, plan.law, plan.settings, measured, plan.paid(0))
-    return plan.certificate(0, found, counts, measured, plan.environment, time.perf_counter() - start)
+        votes, hits = _vote(plan, voter)
+        measured = _measure(plan, voter, votes, hits)
+    found = certify(votes.counts, plan.law, plan.settings, measured, plan.paid(0), votes.looks)
+    return plan.certificate(0, found, votes, measured, plan.environment, time.perf_counter() - start)
 
 
-def _vote(plan: RunPlan, voter: Voter) -> tuple[dict[Purpose, Counts], Hits]:
-    """The counts of both samples; if independence is measured, also which copies of estimation were hits."""
-    counts, hits = {purpose: Counts((), 0) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}, Hits()
-    for outcome in _outcomes(plan, voter, [Task(0, block) for block in plan.blocks(kept=False)]):
-        block, votes = outcome.task.block, outcome.copy_votes
-        check_labels(plan.inputs.labels, votes.classes)
-        check_classes(len(counts[Purpose.SELECTION].classes) or votes.classes, votes.classes)
-        counts[block.purpose] = added([counts[block.purpose], votes.counts])
-        if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:
-            hits[block] = packed_bits(votes.labels == counts[Purpose.SELECTION].top)
-    return counts, hits
+def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
+    """The votes, from look to look; if independence is measured, also which copies of estimation were hits."""
+    rounds, truth, there, hits = plan.rounds(kept=False), plan.inputs.labels[0], dict[VoteBlock, Counts](), Hits()
+    votes = image_votes(plan.settings, rounds, truth, there)
+    while votes.missing:
+        for outcome in _outcomes(plan, voter, [Task.of(0, block) for block in votes.missing]):
+            block, cast = outcome.task.only.block, outcome.copy_votes
+            check_labels(plan.inputs.labels, cast.classes)
+            check_classes(len(next(iter(there.values()), cast.counts).classes), cast.classes)
+            there[block] = cast.counts
+            if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:
+                hits[block] = packed_bits(cast.labels == _selected(there))
+        votes = image_votes(plan.settings, rounds, truth, there)
+    return votes, hits
 
 
-def _measure(plan: RunPlan, voter: Voter, label: int, hits: Hits) -> Measurement | None:
+def _selected(there: Mapping[VoteBlock, Counts]) -> int:
+    """The class that selection chose; its blocks come first."""
+    return added(counts for block, counts in there.items() if block.purpose == Purpose.SELECTION).top
+
+
+def _measure(plan: RunPlan, voter: Voter, votes: ImageVotes, hits: Hits) -> Measurement | None:
     """Rows that were hits vote again, alone; None unless that was promised."""
-    drawn = sample_rows(plan.secret, plan.promise, plan.inputs.indices[0])
+    drawn = sample_rows(plan.secret, plan.promise, plan.inputs.indices[0], votes.estimation.total)
     if drawn is None:
         return None
     rows = rows_by_block(drawn, hits.items())
-    again = [Task(0, block, RowsToRecheck(label, each)) for block, each in rows.items()]
-    return measurement(drawn, rows, {outcome.task.block: outcome.bits for outcome in _outcomes(plan, voter, again)})
+    again = [Task.of(0, block, RowsToRecheck(votes.selection.top, each)) for block, each in rows.items()]
+    alone = {outcome.task.only.block: outcome.bits for outcome in _outcomes(plan, voter, again)}
+    return measurement(drawn, rows, alone)
 
 
 def _outcomes(plan: RunPlan, voter: Voter, tasks: list[Task]) -> Iterator[Outcome]:

@@ -18,13 +18,15 @@ from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
 from .clean_pass import note_clean_accuracy
+from .image_votes import ImageVotes
 from .leases import LeaseClock, Leases
+from .packs import packs_of_round, rounds_passed
 from .plan import RunPlan
 from .same_model import SameModel
 from .scheduler import Scheduler
 from .store import Store
 from .stored import Failure, RunTerms
-from .tasks import Outcome, Task
+from .tasks import Outcome, Part, Task
 
 Advance = Callable[[int], None]
 #: When this many images have failed and no block has ever succeeded, the fault is not with the images.
@@ -82,8 +84,12 @@ class _RunWriter:
     advance: Advance
     scheduler: Scheduler
     same: SameModel
-    _groups: deque[list[Task]] = field(default_factory=deque)
-    """Tasks of claimed images that wait to be pushed."""
+    _ready: deque[list[Task]] = field(default_factory=deque)
+    """Tasks of claimed images that wait to be pushed; those in a list are best voted on by one worker."""
+    _claimed: dict[int, list[int]] = field(default_factory=dict)
+    """The places of claimed images that are neither finished nor given up, by group."""
+    _open: dict[int, set[Task]] = field(default_factory=dict)
+    """The tasks of each group that have not come back."""
     _nothing_free: bool = False
     """Whether there was no image left to claim, in this round."""
     _held: list[Outcome] = field(default_factory=list)
@@ -98,7 +104,7 @@ class _RunWriter:
 
     def finish(self) -> Iterator[Certificate | Failure]:
         if self.same.tasks:
-            self._groups.append(self.same.tasks)
+            self._ready.append(self.same.tasks)
         while self.store.has_open_images():
             self._nothing_free = False
             while self._push_tasks() or self.scheduler.busy:
@@ -116,44 +122,78 @@ class _RunWriter:
         """Push tasks while the scheduler wants some; whether any were pushed."""
         pushed = False
         while self.scheduler.wants_tasks() and self._claim():
-            self.scheduler.add(self._groups.popleft())
+            self.scheduler.add(self._ready.popleft())
             pushed = True
         return pushed
 
     def _claim(self) -> bool:
-        """Whether there are tasks to push, after claiming an image if there were none; with batchwise noise, all.
+        """Whether there are tasks to push, after claiming a group of images if there were none.
 
         Nothing is claimed before it is known that the model is the same: until then no failure could be written.
         """
-        if not self._groups and self.same.tasks:
+        if not self._ready and self.same.tasks:
             return False
-        while not self._groups and not self._nothing_free:
-            batchwise = self.plan.settings.noise == "batchwise"
-            places = self.leases.take(len(self.plan.inputs.levels) if batchwise else 1)
+        while not self._ready and not self._nothing_free:
+            places = self.leases.take(self.plan.group)
             self._nothing_free = not places
-            self._groups.extend(self._grouped(places))
-        return bool(self._groups)
+            if places:
+                group = places[0] // self.plan.group
+                self._claimed[group] = places
+                self._begin_round(group)
+        return bool(self._ready)
 
-    def _grouped(self, places: list[int]) -> Iterable[list[Task]]:
-        """The tasks of each image; or one block of all images, whose noise is then made once."""
-        images = [tasks for place in places if (tasks := self._tasks(place))]
+    def _begin_round(self, group: int) -> None:
+        """Get ready what the images of a group vote before the next decision. Those that are decided are certified."""
+        votes = {place: self.store.votes(place) for place in self._claimed[group]}
+        for place, each in votes.items():
+            if not each.missing:
+                self._end_voting(place)
+        votes = {place: each for place, each in votes.items() if each.missing}
+        for tasks in self._round_tasks(group, votes) if votes else ():
+            self._push(group, tasks)
+
+    def _push(self, group: int, tasks: list[Task]) -> None:
+        self._open.setdefault(group, set()).update(tasks)
+        self._ready.append(tasks)
+
+    def _round_tasks(self, group: int, votes: Mapping[int, ImageVotes]) -> list[list[Task]]:
+        """The tasks of each image; or packs of copies of all images; or one block of all, whose noise is made once."""
+        sharing = self.plan.settings.looks and self.plan.settings.looks.group
+        if sharing:
+            return [[Task(pack)] for pack in self._packs(group, votes, sharing.copies)]
+        images = [[Task.of(place, block) for block in each.missing] for place, each in votes.items()]
         if len(images) < 2:
             return images
-        tasks = sorted((task for each in images for task in each), key=lambda task: (task.block, task.place))
-        return (list(same) for _, same in groupby(tasks, key=lambda task: task.block))
+        tasks = sorted((task for each in images for task in each), key=lambda task: (task.only.block, task.only.place))
+        return [list(same) for _, same in groupby(tasks, key=lambda task: task.only.block)]
 
-    def _tasks(self, place: int) -> list[Task]:
-        tasks = [Task(place, block) for block in self.store.missing(place)] or self._recheck_tasks(place)
-        if not tasks:  # two processes held it, and the one that stored the last block did not live to see it
+    def _packs(self, group: int, votes: Mapping[int, ImageVotes], most: int) -> Iterator[tuple[Part, ...]]:
+        """The packs of the group's round of which something is missing. All images of the group have their places in
+        them, also those that are finished.
+        """
+        rounds, size = self.store.rounds, self.plan.group
+        members = range(group * size, min((group + 1) * size, len(self.plan.inputs)))
+        number = min(rounds_passed(each, rounds) for each in votes.values())
+        every = {place: votes[place] if place in votes else self.store.votes(place) for place in members}
+        for pack in packs_of_round(every, rounds, number, most):
+            if any(place in votes and block in votes[place].missing for place, block in pack):
+                yield pack
+
+    def _end_voting(self, place: int) -> Certificate | None:
+        """An image that votes no more: some of its rows vote alone, or it is certified."""
+        group, left = place // self.plan.group, self._recheck_tasks(place)
+        if not left:
             with self.store.transaction():
-                self._certify(place)
-        return tasks
+                return self._certify(place)
+        if not self._open.get(group, set()) & set(left):
+            self._push(group, left)
+        return None
 
     def _recheck_tasks(self, place: int) -> list[Task]:
         """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
         there = self.store.alone(place)
         return [
-            Task(place, block, again)
+            Task.of(place, block, again)
             for block, again in self._rows_to_recheck(place).items()
             if block.first not in there
         ]
@@ -168,7 +208,11 @@ class _RunWriter:
         return self._rows[place]
 
     def _sampled(self, place: int) -> SampledRows | None:
-        return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place])
+        """The rows that are voted again, among all copies that have voted."""
+        if not self.plan.identity.independence.measured:
+            return None
+        copies = self.store.votes(place).estimation.total
+        return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place], copies)
 
     # What came of it
 
@@ -180,9 +224,8 @@ class _RunWriter:
         with self.store.transaction():
             self.leases.beat()
             self.store.note_time()
-            written = [self._write(outcome) for outcome in outcomes]
-        self.advance(sum(outcome.task.block.count for outcome in outcomes if outcome.task.again is None))
-        issued = [record for record in written if record is not None]
+            issued = [record for outcome in outcomes for record in self._write(outcome)]
+        self.advance(sum(outcome.task.copies for outcome in outcomes))
         self._check_failures([record for record in issued if isinstance(record, Failure)])
         return issued
 
@@ -194,27 +237,32 @@ class _RunWriter:
             where = "" if most == 1 else f" on the first {most} images, the last time with"
             raise ValueError(f"the model failed{where}: {failures[-1].error}")
 
-    def _write(self, outcome: Outcome) -> Certificate | Failure | None:
-        """The block, or its rows alone; and with an image's last ones the certificate."""
-        place, block, again = outcome.task
-        if outcome.errors:
+    def _write(self, outcome: Outcome) -> list[Certificate | Failure]:
+        """The blocks, or rows alone; and with an image's last ones the certificate. After a group's last, its next
+        round begins.
+        """
+        for place in sorted(outcome.task.places) if outcome.errors else ():
             self.store.add_attempts(place, len(outcome.errors), outcome.errors[-1])
-        if outcome.votes is None:
-            return self._fail(place)
+        written = self._fail(outcome.task) if outcome.votes is None else self._write_votes(outcome)
+        group = outcome.task.parts[0].place // self.plan.group
+        self._open[group].discard(outcome.task)
+        if not self._open[group]:
+            del self._open[group]
+            self._begin_round(group)
+        return written
+
+    def _write_votes(self, outcome: Outcome) -> list[Certificate | Failure]:
         outcome.check_size()
-        if isinstance(outcome.votes, CopyVotes):
-            self._add(place, block, outcome.votes, outcome.seconds)
+        if outcome.task.again is not None:
+            place, block = outcome.task.only
+            self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.environment)
         else:
-            kept = packed_bits(outcome.votes)
-            self.store.add_alone(place, block, kept, outcome.seconds, self.plan.environment)
-        if not self.store.complete(place):
-            return None
-        left = self._recheck_tasks(place)
-        if not left:
-            return self._certify(place)
-        if again is None and left not in self._groups:
-            self._groups.append(left)
-        return None
+            copies = outcome.task.copies
+            for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
+                self._add(place, block, votes, outcome.seconds * block.count / copies)
+        mine = self._claimed[outcome.task.parts[0].place // self.plan.group]
+        ended = [place for place in sorted(outcome.task.places) if place in mine and self.store.complete(place)]
+        return [record for place in ended if (record := self._end_voting(place)) is not None]
 
     def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
         self._anything = True
@@ -238,18 +286,25 @@ class _RunWriter:
 
     def _certify(self, place: int) -> Certificate | None:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
-        measured = self._measurement(place)
-        counts = {purpose: self.store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
-        found = certify(counts.__getitem__, self.plan.law, self.plan.settings, measured, self.plan.paid(place))
+        measured, votes = self._measurement(place), self.store.votes(place)
+        paid, settings = self.plan.paid(place), self.plan.settings
+        found = certify(votes.counts, self.plan.law, settings, measured, paid, votes.looks)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
-        certificate = self.plan.certificate(place, found, counts, measured, environment, seconds)
+        certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)
         if issued and self.store.mixed(place):
             self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
+        self._release(place)
+        return certificate if issued else None
+
+    def _release(self, place: int) -> None:
+        """Nothing more is to be done for the image here."""
         self._guesses.pop(place, None)
         self._rows.pop(place, None)
+        mine = self._claimed[place // self.plan.group]
+        if place in mine:
+            mine.remove(place)
         self.leases.release(place)
-        return certificate if issued else None
 
     def _measurement(self, place: int) -> Measurement | None:
         drawn = self._sampled(place)
@@ -259,9 +314,13 @@ class _RunWriter:
         rows = {block: each.rows for block, each in self._rows_to_recheck(place).items()}
         return measurement(drawn, rows, {block: hits_of(stored[block.first], len(rows[block])) for block in rows})
 
-    def _fail(self, place: int) -> Failure:
-        """Give the image up for now, with what was still to be done for it."""
-        left = ([task for task in group if task.place != place] for group in self._groups)
-        self._groups = deque(group for group in left if group)
-        self.leases.release(place)
-        return self.store.add_failure(place)
+    def _fail(self, task: Task) -> list[Certificate | Failure]:
+        """Give the images up for now, with what was still to be done for them alone."""
+        places = task.places & set(self._claimed[task.parts[0].place // self.plan.group])
+        for group, tasks in self._open.items():
+            self._open[group] = {each for each in tasks if not each.places <= places}
+        left = ([each for each in tasks if not each.places <= places] for tasks in self._ready)
+        self._ready = deque(tasks for tasks in left if tasks)
+        for place in places:
+            self._release(place)
+        return [self.store.add_failure(place) for place in sorted(places)]

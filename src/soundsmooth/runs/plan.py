@@ -2,22 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from ..certification.certificate import Certificate
-from ..certification.certify import Counts, Measurement, Verdict
+from ..certification.certify import Measurement, Verdict
+from ..certification.goal import FOR_RADII, looks_for
+from ..certification.looks import Group
 from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings
 from ..independence.check import some
 from ..independence.notice import describe_unproved
+from ..exact import BOUNDS, price_above
 from ..models import Identity
-from ..noise import Law, Purpose
+from ..noise import Law
 from ..noise.law import EUCLIDEAN
-from ..smoothing.blocks import VoteBlock, block_size, vote_blocks
+from ..smoothing.blocks import BLOCK_COPIES, KEPT_ELEMENTS, VoteBlock, block_size, vote_rounds
 from ..smoothing.job import VotingJob
+from .image_votes import ImageVotes
 from .pools import WorkerPool
 from .tasks import Image
 from .worker import MIXED, ModelSurvey, WorkerKind
+
+#: Consecutive images that share batches, where rows are proved to be independent.
+GROUP_IMAGES = 128
 
 
 def plan_run(
@@ -37,6 +45,7 @@ def plan_run(
     images = some(inputs.levels)
     found = pool.survey(images, settings)
     identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
+    settings = with_looks(settings, found, inputs)
     promise = promise_of(found, identity, inputs, settings, secret)
     if try_rows and found.check:
         pool.check_rows(images, settings)
@@ -75,8 +84,46 @@ def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings:
             "independence": identity.independence.text,
             "seed": secret.digest,
             **({} if given is None else {"given": given.text}),
+            **({} if settings.looks is None else settings.looks.lines),
         }
     )
+
+
+def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settings:
+    """The settings with the looks that answer what is asked, by a bound that holds for the model.
+
+    Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
+    its batch is a function of its number, and each look is at whole batches (docs/looks.md).
+    """
+    asked, proved = settings.goal, found.identity.independence.proved
+    if asked is None or settings.looks is not None:
+        return settings
+    bound = FOR_RADII if asked.radii is not None and asked.any_bound and proved else settings.bound
+    if not proved and not BOUNDS[bound].positions:
+        raise ValueError(
+            f"the bound {bound} needs rows that are proved to be independent, and these are "
+            f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
+        )
+    shares = proved and asked.stops_early and settings.noise == "fresh"
+    whole = None if shares else found.batch
+    looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
+    if shares:
+        looks = replace(looks, group=group_for(found.batch, inputs.levels[0].size))
+    return replace(settings, bound=bound, looks=looks)
+
+
+def _most_paid(law: Law, inputs: Inputs) -> Fraction:
+    """The most that a radius may have to pay for rounding to the grid; 0 if all images are on it."""
+    if not inputs.rounded:
+        return Fraction(0)
+    tolerance, size = law.grid.tolerance, inputs.levels[0].size
+    return Fraction(price_above(tolerance**2 * size, tolerance, size))
+
+
+def group_for(batch: int, dimension: int) -> Group:
+    """Enough images to fill batches from the first look on, and packs of whole batches that fit in memory."""
+    most = min(BLOCK_COPIES, KEPT_ELEMENTS // dimension)
+    return Group(GROUP_IMAGES, max(1, most // batch) * batch)
 
 
 @dataclass(frozen=True)
@@ -113,18 +160,31 @@ class RunPlan:
 
     def block_size(self, kept: bool) -> int:
         """How many copies vote together in a run that is `kept` in a file, or in memory."""
-        on_gpu = self.identity.device != "cpu"
+        looks, on_gpu = self.settings.looks, self.identity.device != "cpu"
+        if looks is not None and looks.group is not None:
+            return looks.group.copies
         return block_size(self.settings, self.batch, self.inputs.levels[0].size, kept, on_gpu)
 
-    def blocks(self, kept: bool) -> list[VoteBlock]:
-        """All blocks of an image, in the order in which they are voted."""
-        return vote_blocks(self.settings, self.block_size(kept))
+    def rounds(self, kept: bool) -> list[list[VoteBlock]]:
+        """All blocks of an image, as they are voted from decision to decision."""
+        return vote_rounds(self.settings, self.block_size(kept))
+
+    @property
+    def group(self) -> int:
+        """How many consecutive images go through the run together."""
+        return len(self.inputs) if self.settings.noise == "batchwise" else self.sharing
+
+    @property
+    def sharing(self) -> int:
+        """How many consecutive images share batches."""
+        looks = self.settings.looks
+        return 1 if looks is None or looks.group is None else looks.group.images
 
     def certificate(
         self,
         place: int,
         found: Verdict,
-        counts: Mapping[Purpose, Counts],
+        votes: ImageVotes,
         measured: Measurement | None,
         environment: Mapping[str, str],
         seconds: float,
@@ -136,8 +196,9 @@ class RunPlan:
             p_lower=found.p_lower,
             p_upper=found.p_upper,
             truth=self.inputs.labels[place],
-            selection=counts[Purpose.SELECTION],
-            estimation=counts[Purpose.ESTIMATION],
+            selection=votes.selection,
+            estimation=votes.estimation,
+            looks=votes.looks,
             promise=self.promise,
             seed=self.secret.seed.hex(),
             nonce=self.secret.nonce.hex(),

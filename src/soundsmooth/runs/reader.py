@@ -17,9 +17,10 @@ from ..certification.fields import is_environment, is_time, read_json
 from ..certification.promise import Promise, Secret, is_digest
 from ..certification.votes import added, counts_of
 from ..noise import Purpose
-from ..smoothing.blocks import VoteBlock, vote_blocks
+from ..smoothing.blocks import VoteBlock, vote_rounds
 from .damage import check_kinds, check_schema, types_of
 from .database import MEMORY, Database
+from .image_votes import ImageVotes, image_votes
 from .information import NAMES as INFORMATION
 from .information import Information, read_information
 from .other_terms import votes_word
@@ -137,10 +138,15 @@ class _RunHeader:
     @cached_property
     def all_blocks(self) -> list[VoteBlock]:
         """The blocks of every image, in the order in which they are voted; a ValueError if they are too many."""
+        return [block for round in self.rounds for block in round]
+
+    @cached_property
+    def rounds(self) -> list[list[VoteBlock]]:
+        """The same, as they are voted from decision to decision."""
         chosen, block = self.stated.settings, self.stated.block
         if (chosen.n0 + chosen.n) // block > MOST_BLOCKS:
             raise ValueError(f"blocks of {block} copies are too small for n = {chosen.n}")
-        return vote_blocks(chosen, block)
+        return vote_rounds(chosen, block)
 
     def damaged(self, why: object) -> ValueError:
         return ValueError(f"{str(self.db.path)!r} is damaged: {why}")
@@ -197,16 +203,28 @@ class _StoredVotes(_RunHeader):
         places = [place for (place,) in self.db.rows(query, most)] or [last]
         return [(place, max(self.blocks(place), key=_size)) for place in places]
 
-    def missing(self, place: int) -> list[VoteBlock]:
-        """The blocks of an image that still have to be voted."""
-        rows = self.db.rows("SELECT purpose, first FROM blocks WHERE place = ?", place)
-        there = {(purpose, first) for purpose, first in rows}
-        return [block for block in self.all_blocks if (block.purpose, block.first) not in there]
+    def votes(self, place: int) -> ImageVotes:
+        """What is stored of an image's votes, and what is still to be voted."""
+        there = {stored.block: stored.counts for stored in self.blocks(place)}
+        if len({len(counts.classes) for counts in there.values()}) > 1:
+            raise self.damaged(f"the blocks at place {place} have different numbers of classes")
+        return image_votes(self.stated.settings, self.rounds, self.truth(place), there)
+
+    def truth(self, place: int) -> int | None:
+        """The promised label of an image."""
+        found: int | None = self.db.one("SELECT truth FROM images WHERE place = ?", place)
+        return found
 
     def complete(self, place: int) -> bool:
-        """Whether every block of an image is stored."""
+        """Whether nothing more is to be voted before the image is certified."""
+        if self.stated.settings.looks is not None:
+            return not self.votes(place).missing
         there: int = self.db.one("SELECT COUNT(*) FROM blocks WHERE place = ?", place)
         return there == len(self.all_blocks)
+
+    def finished(self, place: int) -> bool:
+        """Whether the image has its certificate."""
+        return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM certificates WHERE place = ?)", place))
 
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose."""
@@ -351,7 +369,9 @@ class RunReader(_StoredVotes):
         return Progress(*row)
 
     def copies_voted(self) -> int:
-        """How many noisy copies have voted so far. (Of finished images, all: their blocks need not be read.)"""
+        """How many noisy copies have voted so far. (Without looks, all of a finished image: no need to read them.)"""
+        if self.stated.settings.looks is not None:
+            return int(self.db.one("SELECT COALESCE(SUM(count), 0) FROM blocks"))
         begun: int = self.db.one(
             "SELECT COALESCE(SUM(count), 0) FROM blocks WHERE place IN "
             "(SELECT place FROM images WHERE state = 0 UNION ALL SELECT place FROM images WHERE state = 2)"

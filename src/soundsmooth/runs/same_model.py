@@ -45,7 +45,7 @@ class SameModel:
         if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
                 label = store.counts(place, Purpose.SELECTION).top
-                self._open[Task(place, stored.block)] = _Before(stored, label)
+                self._open[Task.of(place, stored.block)] = _Before(stored, label)
 
     @property
     def tasks(self) -> list[Task]:
@@ -61,8 +61,8 @@ class SameModel:
             before = self._open.pop(outcome.task, None)
             if before is None:
                 others.append(outcome)
-            elif isinstance(outcome.votes, CopyVotes):
-                self._compare(outcome.task.place, before, outcome.votes)
+            elif outcome.votes is not None:
+                self._compare(outcome.task.only.place, before, outcome.copy_votes)
         return others
 
     def _compare(self, place: int, before: _Before, now: CopyVotes) -> None:

@@ -17,11 +17,11 @@ from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock
 from .plan import RunPlan
 from .pools import LOOK, WorkerDied, WorkerHandle
-from .tasks import Outcome, Task
+from .tasks import Outcome, Part, Task
 from .voter import ATTEMPTS
 from .worker import MIXED, WorkerKind, WorkerReady
 
-#: This many images for each worker are kept where the workers can fetch them.
+#: This many groups of images for each worker are kept where the workers can fetch them.
 IMAGES_KEPT = 3
 #: When this many workers in a row die before they have voted on anything, more of them will not help.
 BAD_STARTS = 5
@@ -182,7 +182,7 @@ class Scheduler:
         worker.begun.remove(outcome.task)
         errors = (*self._suspects.pop(outcome.task, ()), *outcome.errors)
         if outcome.votes is None:
-            self._give_up(outcome.task.place)
+            self._give_up(outcome.task.places)
         return outcome._replace(errors=errors)
 
     def _on_death(self, worker: _WorkerState, death: WorkerDied) -> list[Outcome]:
@@ -202,15 +202,15 @@ class Scheduler:
         return [self._fail(task) for task in failed]
 
     def _fail(self, task: Task) -> Outcome:
-        self._give_up(task.place)
+        self._give_up(task.places)
         return Outcome(task, None, tuple(self._suspects.pop(task)), 0.0)
 
-    def _give_up(self, place: int) -> None:
-        """Nobody is given another block of that image, and none is waited for."""
+    def _give_up(self, places: set[int]) -> None:
+        """Nobody is given another block of these images alone, and none is waited for."""
         for worker in self._workers.values():
-            worker.begun = [task for task in worker.begun if task.place != place]
-            worker.own = deque(task for task in worker.own if task.place != place)
-        self._spare = deque(task for task in self._spare if task.place != place)
+            worker.begun = [task for task in worker.begun if not task.places <= places]
+            worker.own = deque(task for task in worker.own if not task.places <= places)
+        self._spare = deque(task for task in self._spare if not task.places <= places)
 
     def _check_clocks(self) -> list[Outcome]:
         """End workers that have been silent for too long."""
@@ -267,14 +267,14 @@ class Scheduler:
         if not worker.begun:
             worker.since = time.monotonic()
         worker.begun.append(task)
-        worker.handle.call("give", task, self._shared_image(task.place))
+        worker.handle.call("give", task, *(self._shared_image(part.place) for part in task.parts))
         worker.resting = worker.ready is not None and worker.ready.ahead == 0  # it answers every call at once
 
     def _shared_image(self, place: int) -> Any:
         """The image as an argument of calls; the last ones are kept in the form in which they are shared."""
         if place not in self._images:
             self._images[place] = self._pool.share(self._plan.image(place))
-            while len(self._images) > 1 + IMAGES_KEPT * len(self._workers):
+            while len(self._images) > 1 + IMAGES_KEPT * self._plan.sharing * len(self._workers):
                 del self._images[next(iter(self._images))]
         return self._images[place]
 
@@ -287,24 +287,29 @@ class _SelectionFirst:
         self._held: dict[int, list[Outcome]] = {}
 
     def expect(self, tasks: list[Task]) -> None:
-        for task in tasks:
-            if task.block.purpose == Purpose.SELECTION:
-                self._open.setdefault(task.place, set()).add(task.block)
+        for place, block in (part for task in tasks for part in task.parts):
+            if block.purpose == Purpose.SELECTION:
+                self._open.setdefault(place, set()).add(block)
 
     def sort(self, outcome: Outcome) -> list[Outcome]:
         """The outcomes that may be written now that this one is there."""
-        place, block, _ = outcome.task
+        parts = outcome.task.parts
         if outcome.votes is None:
-            self._open.pop(place, None)
-            self._held.pop(place, None)
+            for place in outcome.task.places:
+                self._open.pop(place, None)
+                self._held.pop(place, None)
             return [outcome]
-        if block.purpose != Purpose.SELECTION:
-            if self._open.get(place):
-                self._held.setdefault(place, []).append(outcome)
-                return []
-            return [outcome]
-        self._open[place].discard(block)
-        if self._open[place]:
-            return [outcome]
-        del self._open[place]
-        return [outcome, *self._held.pop(place, [])]
+        if parts[0].block.purpose != Purpose.SELECTION:
+            waits = next((place for place, _ in parts if self._open.get(place)), None)
+            if waits is not None:
+                self._held.setdefault(waits, []).append(outcome)
+            return [outcome] if waits is None else []
+        return [outcome, *(held for part in parts for held in self._close(part))]
+
+    def _close(self, part: Part) -> list[Outcome]:
+        """What waited for the last block of selection of an image, if this is it."""
+        self._open[part.place].discard(part.block)
+        if self._open[part.place]:
+            return []
+        del self._open[part.place]
+        return self._held.pop(part.place, [])

@@ -105,14 +105,10 @@ class Store(RunReader):
         for place, image in enumerate(zip(inputs.indices, inputs.labels, strict=True)):
             if next(stored, None) != image:
                 raise self.damaged(f"the image at place {place} has another number or label than was promised")
-        chosen, block = self.terms.settings, self.terms.block
-        alien = self.db.one(
-            "SELECT place FROM blocks WHERE purpose NOT IN (0, 1) OR first < 0 OR first % ?1 != 0 OR count < 1 "
-            "OR count != MIN(?1, CASE purpose WHEN 0 THEN ?2 ELSE ?3 END - first) LIMIT 1",
-            block, chosen.n0, chosen.n,
-        )  # fmt: skip
-        if alien is not None:
-            raise self.damaged(f"at place {alien} it has a block that is none of this run")
+        ours = {(int(block.purpose), block.first, block.count) for block in self.all_blocks}
+        for place, *block in self.db.rows("SELECT MIN(place), purpose, first, count FROM blocks GROUP BY 2, 3, 4"):
+            if tuple(block) not in ours:
+                raise self.damaged(f"at place {place} it has a block that is none of this run")
         lost = self.db.one(
             "SELECT place FROM images WHERE state NOT IN (0, 1, 2) "
             "OR (state = 1) != (place IN (SELECT place FROM certificates)) LIMIT 1"

@@ -12,11 +12,10 @@ from ..core.arrays import Fetched
 from ..core.errors import describe_error
 from ..core.grid import Levels
 from ..independence.measure import RowRecheck
-from ..noise import Purpose
-from ..smoothing.blocks import Bits, VoteBlock
+from ..smoothing.blocks import Bits
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
-from ..smoothing.voting import CopyVotes, PendingVotes
+from ..smoothing.voting import CopyRange, CopyVotes, PendingVotes
 from .tasks import CleanVotes, Image, Outcome, Task
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.
@@ -36,7 +35,7 @@ def _not_looked() -> bool:
 
 class _PendingTask(NamedTuple):
     task: Task
-    image: Image
+    images: Sequence[Image]
     start: float
     votes: PendingVotes | Exception | None
     """None for rows alone: they are voted when their turn comes."""
@@ -67,9 +66,9 @@ class Voter:
             self._alone.close()
             self._alone = None
 
-    def give(self, task: Task, image: Image) -> list[Outcome]:
-        """Begin a task; what comes back is the outcome of an earlier one, once enough are begun."""
-        self._waiting.append(self._begin_and_look(task, image))
+    def give(self, task: Task, images: Sequence[Image]) -> list[Outcome]:
+        """Begin a task on the image of each part; what comes back is an earlier one's outcome, once enough are begun."""
+        self._waiting.append(self._begin_and_look(task, images))
         return [self._finish(self._waiting.popleft())] if len(self._waiting) > self.ahead else []
 
     def rest(self) -> Iterator[Outcome]:
@@ -83,7 +82,7 @@ class Voter:
         """
         together = self.ahead + 1
         for first in range(0, len(tasks), together):
-            begun = [self._begin(task, image) for task in tasks[first : first + together]]
+            begun = [self._begin(task, [image]) for task in tasks[first : first + together]]
             changed = self._replica.model.changes()
             yield from (self._finish(each._replace(changed=changed)) for each in begun)
 
@@ -100,19 +99,21 @@ class Voter:
             labels += Fetched(self._replica.model.vote(rows).labels).array()[: len(some)].tolist()
         return CleanVotes(labels)
 
-    def _begin(self, task: Task, image: Image) -> _PendingTask:
-        start, votes = time.perf_counter(), None if task.again is not None else self._begin_block(task.block, image)
-        return _PendingTask(task, image, start, votes)
+    def _begin(self, task: Task, images: Sequence[Image]) -> _PendingTask:
+        start, votes = time.perf_counter(), None if task.again is not None else self._begin_parts(task, images)
+        return _PendingTask(task, images, start, votes)
 
-    def _begin_and_look(self, task: Task, image: Image) -> _PendingTask:
-        return self._begin(task, image)._replace(changed=self._replica.model.changes())
+    def _begin_and_look(self, task: Task, images: Sequence[Image]) -> _PendingTask:
+        return self._begin(task, images)._replace(changed=self._replica.model.changes())
 
-    def _begin_block(self, block: VoteBlock, image: Image) -> PendingVotes | Exception:
-        settings = self._job.settings
-        batch = self._voting.batch_for(settings.n0 if block.purpose == Purpose.SELECTION else settings.n)
-        noise = self._noise(image.number)
+    def _begin_parts(self, task: Task, images: Sequence[Image]) -> PendingVotes | Exception:
+        parts = zip(task.parts, images, strict=True)
+        ranges = [
+            CopyRange(self._noise(image.number), image.levels, block.purpose, block.copies)
+            for (_, block), image in parts
+        ]
         try:
-            return PendingVotes(self._voting, noise, image.levels, block.purpose, block.copies, batch)
+            return PendingVotes(self._voting, ranges, self._job.batch_for(self._voting, ranges[0].purpose))
         except ModelChangedError:
             raise
         except Exception as error:
@@ -123,11 +124,11 @@ class Voter:
         errors: list[str] = []
         votes = self._votes(begun, errors)
         while votes is None and len(errors) < ATTEMPTS:
-            votes = self._votes(self._begin_and_look(begun.task, begun.image), errors)
+            votes = self._votes(self._begin_and_look(begun.task, begun.images), errors)
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, begun: _PendingTask, errors: list[str]) -> CopyVotes | Bits | None:
+    def _votes(self, begun: _PendingTask, errors: list[str]) -> tuple[CopyVotes, ...] | Bits | None:
         try:
             if isinstance(begun.votes, Exception):
                 raise begun.votes
@@ -145,7 +146,8 @@ class Voter:
     def _hits_alone(self, begun: _PendingTask) -> Bits:
         assert begun.task.again is not None
         try:
-            return self._rows_alone().hits(begun.image.number, begun.image.levels, begun.task.again)
+            (image,) = begun.images
+            return self._rows_alone().hits(image.number, image.levels, begun.task.again)
         except Exception:
             self.close()  # whatever is wrong with that process, the next attempt gets a new one
             raise

@@ -21,7 +21,6 @@ from ..models.environment import environment
 from ..noise import Law
 from ..smoothing.classifier import Smoothing
 from ..smoothing.job import VotingJob
-from ..smoothing.voting import CopyVotes
 from .tasks import CleanVotes, Image, Outcome, Task
 from .voter import Voter
 
@@ -81,7 +80,7 @@ class Worker:
         if identity.independence.measured:
             check_measurable(settings)
         recorded = environment(identity.kind) | {"noise made on": smoothing.made} | identity.recorded
-        batch = smoothing.batch_for(images[0].shape, settings.n)
+        batch = smoothing.batch_of(images[0].shape, settings)
         check = check_first(smoothing.model, identity)
         why = unproved(smoothing.model)
         return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why)
@@ -89,7 +88,7 @@ class Worker:
     def check(self, images: Sequence[Levels], settings: Settings) -> None:
         """Reject a model whose rows are seen to depend on each other. After `survey`."""
         smoothing = self._loaded()
-        replica, batch = smoothing.replicas[0], smoothing.batch_for(images[0].shape, settings.n)
+        replica, batch = smoothing.replicas[0], smoothing.batch_of(images[0].shape, settings)
         check_rows(replica.model, replica.sampler, images, min(batch, settings.n))
 
     def rehearse(self, images: Sequence[Levels]) -> float:
@@ -113,9 +112,10 @@ class Worker:
         self._voter = Voter(own, replica, keep)
         return WorkerReady(kind_of(identity), self._voter.ahead)
 
-    def give(self, task: Task, image: Image) -> list[Outcome]:
+    def give(self, task: Task, *images: Image) -> list[Outcome]:
+        """Vote on a task, on the image of each part; images are arguments, so that a cluster can fetch them."""
         assert self._voter is not None
-        return [_compact(outcome) for outcome in self._voter.give(task, image)]
+        return [_compact(outcome) for outcome in self._voter.give(task, images)]
 
     def rest(self) -> list[Outcome]:
         assert self._voter is not None
@@ -142,9 +142,9 @@ class Worker:
 
 def _compact(outcome: Outcome) -> Outcome:
     """The same votes in fewer bytes, for the way back."""
-    if not isinstance(outcome.votes, CopyVotes) or outcome.votes.classes > np.iinfo(np.int16).max:
+    if not isinstance(outcome.votes, tuple) or outcome.votes[0].classes > np.iinfo(np.int16).max:
         return outcome
-    return outcome._replace(votes=replace(outcome.votes, labels=outcome.votes.labels.astype(np.int16)))
+    return outcome._replace(votes=tuple(replace(each, labels=each.labels.astype(np.int16)) for each in outcome.votes))
 
 
 def kind_of(identity: Identity) -> WorkerKind:

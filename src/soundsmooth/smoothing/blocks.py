@@ -51,9 +51,20 @@ def block_size(settings: Settings, batch: int, dimension: int, kept: bool = True
 
 
 def vote_blocks(settings: Settings, size: int) -> list[VoteBlock]:
-    """All blocks of an input in the order in which they are voted: selection first."""
-    samples = ((Purpose.SELECTION, settings.n0), (Purpose.ESTIMATION, settings.n))
-    return [VoteBlock(purpose, first, min(size, n - first)) for purpose, n in samples for first in range(0, n, size)]
+    """All blocks of an input in the order in which they are voted: selection first, then from look to look."""
+    return [block for round in vote_rounds(settings, size) for block in round]
+
+
+def vote_rounds(settings: Settings, size: int) -> list[list[VoteBlock]]:
+    """The blocks that are voted before the next decision; without looks there is none, and one round has all."""
+    selection, *estimation = (
+        [VoteBlock(purpose, first, min(size, copies.stop - first)) for first in range(copies.start, copies.stop, size)]
+        for purpose, copies in (
+            (Purpose.SELECTION, range(settings.n0)),
+            *((Purpose.ESTIMATION, copies) for copies in settings.segments),
+        )
+    )
+    return [selection + estimation[0]] if settings.looks is None else [selection, *estimation]
 
 
 def packed_bits(bits: Bits) -> bytes:

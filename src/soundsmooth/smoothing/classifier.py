@@ -22,6 +22,8 @@ CPU_BATCH = 100
 GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
 #: The cost of one element of a batch in our own hands: its value, and the model's copy of it.
 BYTES_PER_ELEMENT = 4 + 4
+#: With looks, the limit of inputs in a batch on a GPU.
+LOOKS_BATCH = 3200
 MOST_REPLICAS = 256
 
 
@@ -65,13 +67,17 @@ class Smoothing:
     def model(self) -> Model:
         return self.replicas[0].model
 
-    def batch_for(self, shape: tuple[int, ...], n: int) -> int:
-        """The batch size, chosen once if it was not given: the largest that fits on a GPU, a small one on a CPU."""
+    def batch_for(self, shape: tuple[int, ...], n: int, stops_early: bool = False) -> int:
+        """The batch size, chosen once if it was not given: the largest that fits on a GPU, a small one on a CPU.
+
+        For a run that stops early it is smaller: a look at few copies must not cost many.
+        """
         if self.batch is not None:
             return self.batch
-        at = (shape, n)
+        at = (shape, n, stops_early)
         if at not in self._chosen:
-            self._chosen[at] = CPU_BATCH if self.model.placement is None else self._largest_batch(shape, n)
+            largest = self._batch_for_looks if stops_early else self._largest_batch
+            self._chosen[at] = CPU_BATCH if self.model.placement is None else largest(shape, n)
         return self._chosen[at]
 
     def _largest_batch(self, shape: tuple[int, ...], n: int) -> int:
@@ -79,6 +85,11 @@ class Smoothing:
         most = min(n, GPU_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape))))
         batches = -(-n // self.model.largest_batch(shape, most))
         return -(-n // batches)
+
+    def _batch_for_looks(self, shape: tuple[int, ...], n: int) -> int:
+        """100·2^j copies, as many as fit up to a limit: the default looks are then whole batches, or share one."""
+        most = self.model.largest_batch(shape, min(LOOKS_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape)))))
+        return max((CPU_BATCH << j for j in range(16) if CPU_BATCH << j <= most), default=most)
 
     def identity(self, shape: tuple[int, ...], batch: int) -> Identity:
         """What is promised of the model, after it got ready for batches of this size of inputs of this shape."""
@@ -91,7 +102,11 @@ class Smoothing:
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":
             check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
-        return self.identity(x.shape, self.batch_for(x.shape, settings.n))
+        return self.identity(x.shape, self.batch_of(x.shape, settings))
+
+    def batch_of(self, shape: tuple[int, ...], settings: Settings) -> int:
+        """The batch size for a run with these settings."""
+        return self.batch_for(shape, settings.n, settings.goal is not None and settings.goal.stops_early)
 
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Reject, before the first draw, what cannot work."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ..certification.settings import Settings
 from ..models import Identity
+from ..noise import Purpose
 from ..noise.sources import FreshNoise, SharedNoise, Source
 from .classifier import Replica, check_unchanged
 from .voting import Voting
@@ -29,6 +30,13 @@ class VotingJob:
 
     def voting(self, replica: Replica) -> Voting:
         return Voting(replica.model, self.batch, self.identity.flags)
+
+    def batch_for(self, voting: Voting, purpose: Purpose) -> int:
+        """The batch for copies of a purpose: the promised one, or a sample that is smaller than that."""
+        chosen = self.settings
+        if chosen.looks is not None and chosen.looks.group is not None:
+            return voting.batch
+        return voting.batch_for(chosen.n0 if purpose == Purpose.SELECTION else chosen.n)
 
     def check_model(self, replica: Replica, changed: Callable[[], bool]) -> None:
         """A ModelChangedError unless the promised model is the one that voted, as far as can be seen from outside."""

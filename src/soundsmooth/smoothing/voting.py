@@ -1,11 +1,12 @@
-"""SampleUnderNoise of the paper's Algorithm 2: the votes of noisy copies of one input.
+"""SampleUnderNoise of the paper's Algorithm 2: the votes of noisy copies.
 
 The paper's Failure does not exist here, because the noise is exact (docs/noise.md).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,18 +50,30 @@ class CopyVotes:
         return Counts(tuple(classes), nobody)
 
 
+class CopyRange(NamedTuple):
+    """Consecutive noisy copies of one input: where their noise comes from, the input, what they are for, which ones."""
+
+    noise: Source
+    x: Levels
+    purpose: Purpose
+    copies: range
+
+    def noisy(self, first: int, count: int, sure: bool) -> Noisy:
+        """Some of them, counted from their first one; or more, beyond the last."""
+        return self.noise.noisy(self.purpose, self.x, self.copies.start + first, count, sure)
+
+
 def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int) -> Counts:
     """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
-    return PendingVotes(voting, noise, x, purpose, range(n), voting.batch_for(n)).votes().counts
+    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, range(n))], voting.batch_for(n)).votes()
+    return votes.counts
 
 
 class PendingVotes:
     """The votes of some copies, which a GPU may still be computing: only asking for them waits."""
 
-    def __init__(
-        self, voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range, batch: int, sure: bool = False
-    ) -> None:
-        self._request = (voting, noise, x, purpose, copies, batch)
+    def __init__(self, voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False) -> None:
+        self._request = (voting, ranges, batch)
         parts = list(vote_on_copies(*self._request, sure=sure))
         doubts = [doubt.reshape(1) for _, doubt in parts if doubt is not None]
         self._doubt = Fetched(concatenate(doubts)) if doubts else None
@@ -69,27 +82,31 @@ class PendingVotes:
         self.repeated = False
         """Whether the copies voted once more when the votes were asked for."""
 
-    def votes(self) -> CopyVotes:
-        """The votes; where some noise was in doubt, those on the same noise, made once more without doubt."""
+    def votes(self) -> tuple[CopyVotes, ...]:
+        """The votes of each range; where some noise was in doubt, those on the same noise, made again without doubt."""
         if self._doubt is not None and any(self._doubt.get()):
             self.repeated = True
             return PendingVotes(*self._request, sure=True).votes()
-        return CopyVotes(self._labels.array(), only_number(self._classes))
+        labels, classes = self._labels.array(), only_number(self._classes)
+        ends = list(accumulate(len(each.copies) for each in self._request[1]))
+        return tuple(CopyVotes(part, classes) for part in np.split(labels, ends[:-1]))
 
 
 def vote_on_copies(
-    voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range, batch: int, sure: bool = False
+    voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False
 ) -> Iterator[tuple[Votes, Any]]:
-    """The votes of consecutive noisy copies, block by block, each with the doubt that its noise leaves (or None).
+    """The votes of noisy copies, range after range, block by block, each with the doubt that its noise leaves (or None).
 
-    On a GPU the next block's noise is made while the model votes; nothing may read the votes before all have voted.
-    If it has to be `sure`, the CPU makes the noise that the GPU cannot decide.
+    Ranges share batches: where one ends within a batch, the next begins. On a GPU the next block's noise is made while
+    the model votes; nothing may read the votes before all have voted. If it has to be `sure`, the CPU makes the noise
+    that the GPU cannot decide.
 
-    Guarantee: if the copies begin and end with a batch (or end where the sample does), then each votes in the same
-    row of the same batch as when all vote together.
+    Guarantee: if the copies of a single range begin and end with a batch (or end where the sample does), then each
+    votes in the same row of the same batch as when all vote together.
     """
-    blocks = list(noise_blocks(len(copies), batch, x.size))
-    requests = (partial(noise.noisy, purpose, x, copies.start + block.first, block.copies, sure) for block in blocks)
+    total, dimension = sum(len(each.copies) for each in ranges), ranges[0].x.size
+    blocks = list(noise_blocks(total, batch, dimension))
+    requests = (partial(_noisy_rows, ranges, block, sure) for block in blocks)
 
     def vote(noisy: Noisy) -> tuple[Any, int, Any]:
         return *votes_of(voting, noisy, batch), noisy.doubt
@@ -97,6 +114,27 @@ def vote_on_copies(
     voted = overlap(voting.model.placement, requests, vote)
     for block, (labels, classes, doubt) in zip(blocks, voted, strict=True):
         yield Votes(labels[: block.keep], classes), doubt  # the rest only filled the last batch
+
+
+def _noisy_rows(ranges: Sequence[CopyRange], block: "NoiseBlock", sure: bool) -> Noisy:
+    """The rows of a block of all copies, range after range; the last range goes on beyond its end."""
+    found, start, end = [], 0, block.first + block.copies
+    for each in ranges:
+        stop = end if each is ranges[-1] else start + len(each.copies)
+        first, last = max(start, block.first), min(stop, end)
+        if first < last:
+            found.append(each.noisy(first - start, last - first, sure))
+        start = stop
+    return found[0] if len(found) == 1 else _joined(found)
+
+
+def _joined(parts: Sequence[Noisy]) -> Noisy:
+    """Noisy copies one after the other; in doubt if one of them is."""
+    starts = accumulate((len(part.values) for part in parts), initial=0)
+    lost = tuple(start + row for start, part in zip(starts, parts, strict=False) for row in part.lost)
+    doubts = [part.doubt.reshape(1) for part in parts if part.doubt is not None]
+    doubt = concatenate(doubts).any() if doubts else None
+    return Noisy(concatenate([part.values for part in parts]), lost, doubt)
 
 
 class NoiseBlock(NamedTuple):

@@ -171,7 +171,9 @@ class Inspection:
         """
         if not all(self.run.fits("alone", row) and row[2] in self.environments and is_time(row[3]) for row in rows):
             raise ValueError("what is stored of its rows that were voted alone is malformed")
-        drawn = sample_rows(self.run.stated.secret, self.run.stated.promise, number) if rows or finished else None
+        copies = sum(each.block.count for each in stored if each.block.purpose == Purpose.ESTIMATION)
+        secret, promise = self.run.stated.secret, self.run.stated.promise
+        drawn = sample_rows(secret, promise, number, copies) if rows or finished else None
         if drawn is None:
             if rows:
                 raise ValueError("rows were voted alone, which was not promised")

@@ -34,7 +34,7 @@ from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
 from .draw import Draw
 from .result import Findings
-from .revote import revote
+from .revote import packing_of, revote
 from .statements import Claimed, Replay, Statement
 
 Progress = Callable[[int], None]
@@ -108,15 +108,15 @@ def replay(
     estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
     numbers = draw(len(claimed) * len(estimation), drawn)
     secret, promise = run.stated.secret, run.stated.promise
-    compared = {each.place: Comparison(each, drawn=sample_rows(secret, promise, each.number)) for each in claimed}
-    for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers)):
-        place, block, _ = outcome.task
+    compared = {each.place: Comparison(each, drawn=sample_rows(secret, promise, each.number, run.votes(each.place).estimation.total)) for each in claimed}
+    for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers), packing_of(run)):
+        place, block = outcome.task.only
         (stored,) = run.blocks(place, block.purpose, block.first)
         _compare(compared[place], stored, outcome)
-        progress(outcome.task.block.count)
+        progress(block.count)
     every = list(compared.values())
     for outcome in revote(voter, inputs, _rows_alone(every)):
-        _compare_rows(run, compared[outcome.task.place], outcome)
+        _compare_rows(run, compared[outcome.task.only.place], outcome)
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
@@ -130,24 +130,23 @@ def _tasks(
 ) -> Iterator[Task]:
     """All of selection, and the drawn blocks of estimation: number u is block u mod k of certificate ⌊u / k⌋."""
     for each in claimed:
-        yield from (Task(each.place, block) for block in run.all_blocks if block.purpose == Purpose.SELECTION)
+        yield from (Task.of(each.place, block) for block in run.all_blocks if block.purpose == Purpose.SELECTION)
     for number in numbers:
         which, block = divmod(number, len(estimation))
-        yield Task(claimed[which].place, estimation[block])
+        yield Task.of(claimed[which].place, estimation[block])
 
 
 def _rows_alone(compared: Sequence[Comparison]) -> list[Task]:
     """The promised rows of the replayed blocks that were hits there or in the store: the others cannot be lost."""
     return [
-        Task(each.claimed.place, block, RowsToRecheck(each.claimed.label, rows))
+        Task.of(each.claimed.place, block, RowsToRecheck(each.claimed.label, rows))
         for each in compared
         for block, (rows, _, _) in each.waiting.items()
     ]
 
 
 def _compare(into: Comparison, stored: StoredBlock, outcome: Outcome) -> None:
-    block, votes = outcome.task.block, outcome.votes
-    assert votes is None or isinstance(votes, CopyVotes)
+    block, votes = outcome.task.only.block, None if outcome.votes is None else outcome.copy_votes
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.errors[-1]
     elif block.purpose == Purpose.SELECTION:
@@ -189,8 +188,7 @@ def _await_rows(into: Comparison, block: VoteBlock, before: Bits, now: Bits) -> 
 
 def _compare_rows(run: RunReader, into: Comparison, outcome: Outcome) -> None:
     """Rows alone: against the store, and which hits of the replay are lost. Rows that cannot be voted on are lost."""
-    block, kept = outcome.task.block, outcome.votes
-    assert not isinstance(kept, CopyVotes)
+    block, kept = outcome.task.only.block, None if outcome.votes is None else outcome.bits
     assert into.drawn is not None
     rows, before, now = into.waiting[block]
     if kept is None:

@@ -1,0 +1,231 @@
+"""What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius to within a share.
+
+The default looks are at 100, 200, 400, … and n copies. Of α, a share (m/n)² is spent by the first m copies.
+"""
+
+import math
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Literal, SupportsIndex
+
+import numpy as np
+
+from ..core.integers import whole_number, written_integer
+from ..exact import BOUNDS, Rational, rational
+from ..exact.group_sequential import boundaries
+from ..noise import Law
+from .looks import MOST_RADII, Looks, check_counts, check_levels
+from . import stop_rule
+from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
+
+Radii = Literal["steps"] | Rational | Iterable[Rational]
+#: Numbers of copies; or each with the level that is spent there.
+LooksAsked = Sequence[int] | Mapping[int, Rational]
+STEPS = "steps"
+#: The radii of the field's tables.
+STEP = Fraction(1, 4)
+FIRST_LOOK, RATIO, EXPONENT = 100, 2, 2
+#: The bound for set radii, where rows are proved to be independent.
+FOR_RADII = "group-sequential"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked of each image, checked as far as that is possible before model and law are known."""
+
+    radii: tuple[Fraction, ...] | None = None
+    """The radii that are to be decided; empty for steps of ¼ up to what n allows."""
+    width: Fraction | None = None
+    """The share of its radius that an image may lose by stopping early."""
+    patience: float = DEFAULT_PATIENCE
+    """How many votes one more certified radius of one image is worth."""
+    counts: tuple[int, ...] | None = None
+    levels: tuple[Fraction, ...] | None = None
+    skip_wrong: bool = False
+    any_bound: bool = True
+    """Whether no bound was named, so that the one that suits goal and model can be taken."""
+
+    @property
+    def stops_early(self) -> bool:
+        return self.radii is not None or self.width is not None
+
+
+def goal(
+    n: int,
+    alpha: Fraction,
+    radii: Radii | None = None,
+    width: Rational | None = None,
+    patience: SupportsIndex | float | None = None,
+    looks: LooksAsked | str | None = None,
+    skip_wrong: bool | None = False,
+    any_bound: bool = True,
+) -> Goal | None:
+    """The goal that a user names, None for n copies of every image; or a ValueError that says what is wrong."""
+    if radii is not None and width is not None:
+        raise ValueError("ask for radii or for a width, not for both")
+    if radii is None and width is None and (looks is not None or patience is not None):
+        raise ValueError("looks and patience are for stopping early: ask for radii or a width too")
+    if radii is None and width is None and not skip_wrong:
+        return None
+    looks = _written(looks) if isinstance(looks, str) else looks
+    counts = None if looks is None else tuple(whole_number(count, "a look") for count in looks)
+    levels = tuple(rational(level, "a level") for level in looks.values()) if isinstance(looks, Mapping) else None
+    if counts is not None:
+        check_counts(counts, n)
+    if levels is not None:
+        check_levels(levels, alpha)
+    return Goal(
+        None if radii is None else _asked(radii),
+        None if width is None else _share(width),
+        DEFAULT_PATIENCE if patience is None else _patience(patience),
+        counts,
+        levels,
+        bool(skip_wrong),
+        any_bound,
+    )
+
+
+def _written(looks: str) -> LooksAsked:
+    """Looks as the command line has them: 100,1000 or 100=1/10000,1000=1/2000."""
+    words = [word.strip().partition("=") for word in looks.split(",")]
+    if all(equals for _, equals, _ in words):
+        return {written_integer(count): level for count, _, level in words}
+    if any(equals for _, equals, _ in words):
+        raise ValueError(f"give the level of each look, or of none: {looks!r:.80}")
+    return [written_integer(count) for count, _, _ in words]
+
+
+def _asked(radii: Radii) -> tuple[Fraction, ...]:
+    """The radii in order; empty for steps."""
+    if isinstance(radii, str) and radii.strip() == STEPS:
+        return ()
+    if isinstance(radii, str):
+        radii = [part for part in radii.split(",") if part.strip()]
+    listed = [radii] if isinstance(radii, int | float | Fraction) else list(radii)  # type: ignore[arg-type]
+    found = tuple(rational(each, "a radius") for each in listed)
+    if not found or len(found) > MOST_RADII:
+        raise ValueError(f"give between 1 and {MOST_RADII} radii, or steps")
+    if min(found) < 0 or any(a >= b for a, b in pairwise(found)):
+        raise ValueError(f"radii must rise, from 0 on: {', '.join(map(str, found))[:200]}")
+    return found
+
+
+def _share(width: Rational) -> Fraction:
+    percent = isinstance(width, str) and width.strip().endswith("%")
+    found = rational(width.strip().rstrip("%"), "width") / 100 if isinstance(width, str) and percent else None
+    share = rational(width, "width") if found is None else found
+    if not 0 < share < 1:
+        raise ValueError(f"the width is a share of the radius, between 0 and 1, such as 1%; not {width}")
+    return share
+
+
+def _patience(patience: SupportsIndex | float) -> float:
+    found = float(patience)
+    if not 0 <= found < math.inf:
+        raise ValueError(f"the patience is a number of votes, from 0 on, not {patience!r}")
+    return found
+
+
+def default_counts(n: int, batch: int | None) -> tuple[int, ...]:
+    """100, 200, 400, … and n; where looks must be whole batches, the next multiples of the batch."""
+    counts, following = [], FIRST_LOOK
+    while following < n:
+        count = following if batch is None else -(-following // batch) * batch
+        if count < n and count not in counts:
+            counts.append(count)
+        following *= RATIO
+    return (*counts, n)
+
+
+def default_levels(counts: Sequence[int], alpha: Fraction) -> tuple[Fraction, ...]:
+    """What each look spends: the first m of n copies have spent α(m/n)² in all."""
+    spent = [alpha * Fraction(count, counts[-1]) ** EXPONENT for count in counts]
+    return tuple(b - a for a, b in pairwise((Fraction(0), *spent)))
+
+
+def looks_for(
+    asked: Goal, law: Law, n: int, alpha: Fraction, bound: str, batch: int | None, price: Fraction = Fraction(0)
+) -> Looks:
+    """The looks that answer what is asked, with the rule when to go on.
+
+    Where `batch` is given, every look is at whole batches. If floats are rounded to the grid, each radius is to hold
+    after as much as the `price` was paid.
+    """
+    counts = (n,) if not asked.stops_early else asked.counts or default_counts(n, batch)
+    if batch is not None and asked.stops_early and any(count % batch for count in counts):
+        raise ValueError(
+            f"the rows are not proved to be independent, so each look must be at whole batches of {batch} copies: "
+            f"choose n and looks accordingly, not {', '.join(map(str, counts))[:200]}"
+        )
+    levels = asked.levels or default_levels(counts, alpha)
+    if asked.radii is None:
+        rule = _rule_for_width(asked, counts, levels, n)
+        found = Looks(counts, levels, (), rule, asked.skip_wrong)
+    else:
+        radii, rule = _rule_for_radii(asked, law, counts, levels, bound, price)
+        found = Looks(counts, levels, radii, rule, asked.skip_wrong)
+    found.check(n, alpha, bound)
+    return found
+
+
+def _rule_for_width(asked: Goal, counts: tuple[int, ...], levels: tuple[Fraction, ...], n: int) -> tuple[Intervals, ...]:
+    return () if asked.width is None else stop_rule.go_on_for_width(counts, levels, float(asked.width))
+
+
+def _rule_for_radii(
+    asked: Goal, law: Law, counts: tuple[int, ...], levels: tuple[Fraction, ...], bound: str, price: Fraction
+) -> tuple[tuple[tuple[Fraction, float], ...], tuple[Intervals, ...]]:
+    """The radii with their thresholds, as far as n reaches them, and the rule when to go on."""
+    boundaries_of = boundaries if BOUNDS[bound].radii else alone_boundaries
+    kept: list[tuple[Fraction, float]] = []
+    crossed: list[tuple[int, ...]] = []
+    for radius in asked.radii or (STEP * step for step in range(MOST_RADII)):
+        p = threshold(law, radius + price)
+        found = (counts[-1] + 1,) if p is None else tuple(boundaries_of(p, counts, levels))
+        if p is None or found[-1] > counts[-1]:
+            if asked.radii or not kept:
+                raise ValueError(f"n = {counts[-1]} copies cannot reach the radius {radius}: give a larger n")
+            break
+        kept.append((radius, p))
+        crossed.append(found)
+    return tuple(kept), go_on_for_radii(counts, crossed, [p for _, p in kept], asked.patience)
+
+
+def alone_boundaries(p: float, counts: Sequence[int], levels: Sequence[Fraction]) -> tuple[int, ...]:
+    """About the smallest numbers of hits whose Clopper–Pearson bound, at each look alone, is above p; in floats, for the
+    stop rule only.
+    """
+    found = []
+    for count, level in zip(counts, levels, strict=True):
+        law = binomial(count, p)
+        tails = np.cumsum(law.terms[::-1])[::-1] / law.terms.sum()
+        found.append(law.first + int(np.argmax(tails <= level)) if tails[-1] <= level else count + 1)
+    return tuple(found)
+
+
+def threshold(law: Law, radius: Fraction) -> float | None:
+    """A probability whose radius under the law is proved to be larger; None if no double below 1 has one.
+
+    Guarantee: `law.radius` of it is above the radius. (It is the smallest double above ½ of which this is proved.)
+    """
+    low, high = _bits(0.5), _bits(math.nextafter(1.0, 0.0))
+    if not law.radius(_double(high), None) > radius:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if law.radius(_double(middle), None) > radius else (middle, high)
+    return _double(high)
+
+
+def _bits(x: float) -> int:
+    found: int = struct.unpack("<q", struct.pack("<d", x))[0]
+    return found
+
+
+def _double(bits: int) -> float:
+    found: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return found
+
