@@ -23,6 +23,9 @@ ALPHA = Fraction(1, 1000)
 LOOKS = [Look(1000, hits, others) for hits, others in ((0, 1000), (500, 500), (700, 200), (990, 4), (1000, 0))]
 
 
+THRESHOLDS = (0.5000000000000001, 0.75, 0.9, 0.97, 0.99)
+
+
 def kind(bound: Bound | audits.Bound) -> tuple[bool, ...]:
     return bound.two_sided, bound.measurable, bound.repeatable, bound.radii, bound.positions
 
@@ -35,7 +38,8 @@ def test_both_arithmetics_have_the_same_bounds_in_the_same_order() -> None:
 
 
 def once(alpha: Fraction = ALPHA) -> tuple[Schedule, audits.Schedule]:
-    return Schedule.fixed(1000, alpha), audits.Schedule.fixed(1000, alpha)
+    """One look; its thresholds are for the bound that needs some."""
+    return Schedule((1000,), (alpha,), THRESHOLDS), audits.Schedule((1000,), (alpha,), THRESHOLDS)
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import takewhile
 from math import floor
 from statistics import NormalDist
 from typing import NamedTuple
 
 from .doubles import float_above, largest_accepted, smallest_accepted
+from .group_sequential import boundaries
 from .intervals import around, decide, log, log_of
 from .tails import falling_sum, log_mass, tail_at_most
 
@@ -268,11 +270,44 @@ def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look
     return any(clopper_pearson_upper_holds(p_upper, look.others, look.n, half) for look, half in found)
 
 
+def _crossed(thresholds: Sequence[float], looks: Sequence[Look], schedule: Schedule) -> bool:
+    """Whether the boundary of each of these thresholds was reached at some look that was taken."""
+    return all(
+        any(look.hits >= least for look, least in zip(looks, needed, strict=False))
+        for needed in (boundaries(p, schedule.looks, schedule.levels) for p in thresholds)
+    )
+
+
+def _prove_thresholds(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    paired(looks, schedule)
+    reached = list(takewhile(lambda p: _crossed([p], looks, schedule), rising(schedule)))
+    return (float(reached[-1]) if reached else 0.0), None
+
+
+def _threshold_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], schedule: Schedule) -> bool:
+    """A probability is proved by any threshold that is not below it, if it was reached as were all smaller ones."""
+    paired(looks, schedule)
+    smaller = sum(p < p_lower for p in rising(schedule))
+    needed = rising(schedule)[: smaller + 1]
+    if p_upper is not None or not p_lower <= max(needed):
+        return False
+    return p_lower <= 0 or _crossed(needed, looks, schedule)
+
+
+def rising(schedule: Schedule) -> tuple[float, ...]:
+    """Guarantee: the thresholds, which rise strictly between 0 and 1; a ValueError otherwise."""
+    found = schedule.thresholds
+    if not found or list(found) != sorted({*found}) or not 0 < found[0] <= found[-1] < 1:
+        raise ValueError(f"this bound needs thresholds that rise between 0 and 1, not {found}")
+    return found
+
+
 #: By name, as promises have it; the first is the default.
 BOUNDS = {
     "clopper-pearson": _one_sided(clopper_pearson_below, clopper_pearson_lower_holds, measurable=True),
     "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds, repeatable=False),
     "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
+    "group-sequential": Bound(_prove_thresholds, _threshold_holds, radii=True, positions=False),
 }
 
 

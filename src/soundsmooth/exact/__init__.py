@@ -9,6 +9,7 @@ from .binomial import clopper_pearson_above, clopper_pearson_below, fair_coin_re
 from .bounds import BOUNDS, Bound, BoundName, Look, Schedule
 from .breakpoints import breakpoint_floor, breakpoint_floors
 from .distance import distance_above, price_above, radius_after
+from .group_sequential import boundaries, crossing_probability
 from .radius import radius_below, radius_two_below
 from .rationals import Rational, positive, probability, rational
 
@@ -19,10 +20,12 @@ __all__ = [
     "Look",
     "Rational",
     "Schedule",
+    "boundaries",
     "breakpoint_floor",
     "breakpoint_floors",
     "clopper_pearson_above",
     "clopper_pearson_below",
+    "crossing_probability",
     "distance_above",
     "fair_coin_rejected",
     "float_above",

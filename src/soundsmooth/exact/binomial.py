@@ -98,12 +98,15 @@ def tail(hits: int, n: int, p: Fraction) -> arb:
     if hits > n:
         return arb(0)
     if p * (n + 1) <= hits:
-        return _mass(hits, n, p) * _falling_sum(n - hits, hits + 1, p)
-    return 1 - _mass(hits - 1, n, p) * _falling_sum(hits - 1, n - hits + 2, 1 - p)
+        return mass(hits, n, p) * _falling_sum(n - hits, hits + 1, p)
+    return 1 - mass(hits - 1, n, p) * _falling_sum(hits - 1, n - hits + 2, 1 - p)
 
 
-def _mass(hits: int, n: int, p: Fraction) -> arb:
-    """P(X = hits)."""
+def mass(hits: int, n: int, p: Fraction) -> arb:
+    """A ball around P(X = hits) for X ~ Bin(n, p), 0 < p < 1, at the current precision.
+
+    Guarantee: the ball holds the true mass.
+    """
     log_choose = arb(n + 1).lgamma() - arb(hits + 1).lgamma() - arb(n - hits + 1).lgamma()
     return (log_choose + hits * ball(p).log() + (n - hits) * ball(1 - p).log()).exp()
 
@@ -164,7 +167,7 @@ def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
     p = _start(hits, n, alpha)
     for _ in range(100):
         upper_tail = tail(hits, n, p)
-        slope = hits * _mass(hits, n, p) / upper_tail  # d log tail / d log p
+        slope = hits * mass(hits, n, p) / upper_tail  # d log tail / d log p
         step = ((goal - upper_tail.log()) / slope).mid()
         p = _short(ball(p) * (step if step > -LONGEST_STEP else arb(-LONGEST_STEP)).exp())
         if abs(step) < ball(Fraction(1, 1 << 70)):  # the next error is about the square of this one

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from .balls import float_above
 from .binomial import clopper_pearson_above, clopper_pearson_below, hoeffding_below
+from .group_sequential import boundaries
 
 #: p_lower, and p_upper if the bound looks at the other classes.
 Bounds = tuple[float, float | None]
@@ -146,10 +147,26 @@ def _runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     return p_lower, min(p_upper, float_above(1 - Fraction(p_lower)))
 
 
+def _group_sequential(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    """The largest threshold whose boundary was reached at some look, as were those of all smaller thresholds. A false
+    one needs the smallest false threshold's boundary to be reached: so each of them has all of α.
+    """
+    counted, proved = taken(looks, schedule), 0.0
+    if not schedule.thresholds or any(after <= before for before, after in pairwise((0.0, *schedule.thresholds))):
+        raise ValueError(f"this bound needs thresholds that rise, not {schedule.thresholds}")
+    for threshold in schedule.thresholds:
+        needed = boundaries(threshold, schedule.looks, schedule.levels)
+        if not any(look.hits >= least for (look, _), least in zip(counted, needed, strict=False)):
+            break
+        proved = float(threshold)
+    return proved, None
+
+
 #: The names, as settings and promises have them; the first is the default.
-BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
+BoundName = Literal["clopper-pearson", "hoeffding", "runner-up", "group-sequential"]
 BOUNDS: dict[str, Bound] = {
     "clopper-pearson": Bound(_clopper_pearson, measurable=True),
     "hoeffding": Bound(_hoeffding, repeatable=False),
     "runner-up": Bound(_runner_up, two_sided=True),
+    "group-sequential": Bound(_group_sequential, radii=True, positions=False),
 }
