@@ -14,6 +14,7 @@ known in it. They are counted where the next look loses what this one has.
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
@@ -21,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..exact import clopper_pearson_below
 
 Floats = NDArray[np.float64]
 #: Closed intervals of hits, rising.
@@ -36,6 +39,8 @@ POINTS_PER_DEVIATION = 1.0
 CUT = 39.0
 #: A gain must exceed this, so that the last bits of a float decide nothing.
 LEAST_GAIN = 1e-9
+#: An image whose chance to get a radius at all is below this is given up, where the radius is asked for.
+HOPELESS = 0.001
 
 
 class Binomial(NamedTuple):
@@ -128,7 +133,7 @@ def expected_gain(n: int, then: int, now: Floats, values: Floats, prior: Prior) 
             if above.any():
                 part = slice(first - here.first, end - here.first)
                 gained[first:end] += weights[part] * np.correlate(above, more.terms, "valid")
-    return np.divide(gained, chance, out=np.zeros(n + 1), where=chance > 0)
+    return _quotient(gained, chance)
 
 
 def _levels(now: Floats, here: Binomial) -> Iterator[tuple[int, int, float]]:
@@ -163,3 +168,61 @@ def intervals(goes: NDArray[np.bool_]) -> Intervals:
     """The places where the answer is yes."""
     steps = (np.flatnonzero(np.diff(goes)) + 1).tolist()
     return tuple((first, end - 1) for first, end in pairwise([0, *steps, len(goes)]) if goes[first])
+
+
+def go_on_for_width(
+    looks: Sequence[int], levels: Sequence[Fraction], width: float, hopeless: float = HOPELESS
+) -> tuple[Intervals, ...]:
+    """The hits at which to go on, for each look but the last, until the radius is nearly what all n copies would give.
+
+    It stops if z = Φ⁻¹(p_lower), to which Gaussian radii are proportional, is at least 1 − `width` of what is expected
+    at the last look. It also stops if a positive radius there has a chance of less than `hopeless`. The bound is
+    Clopper–Pearson's at the level of each look.
+    """
+    if not 0 <= width <= 1:
+        raise ValueError(f"width is a share of the radius, between 0 and 1, not {width!r}")
+    prior = prior_for((), looks[-2] if len(looks) > 1 else 1)
+    last = _certified_heights(looks[-1], levels[-1])
+    rules = []
+    for n, level in zip(looks[:-1], levels[:-1], strict=True):
+        expected, positive = _expected_last(n, looks[-1], last, prior)
+        near = _certified_heights(n, level) >= (1 - width) * expected
+        rules.append(intervals((positive >= hopeless) & ~near))
+    return tuple(rules)
+
+
+def _expected_last(n: int, last: int, heights: Floats, prior: Prior) -> tuple[Floats, Floats]:
+    """For each number of hits among n: the expected height after the last look, and the chance that it is positive."""
+    sums, positive, chance = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1)
+    for p, weight in zip(prior.shares.tolist(), prior.weights.tolist(), strict=True):
+        here, more = binomial(n, p), binomial(last - n, p)
+        weights = weight * here.terms
+        reached = heights[here.first + more.first : here.end - 1 + more.end]
+        chance[here.first : here.end] += weights
+        if reached[-1] > 0:
+            sums[here.first : here.end] += weights * np.correlate(reached, more.terms, "valid")
+            positive[here.first : here.end] += weights * np.correlate(reached > 0, more.terms, "valid")
+    return _quotient(sums, chance), _quotient(positive, chance)
+
+
+def _quotient(sums: Floats, chance: Floats) -> Floats:
+    """Where the chance is 0, 0."""
+    return np.divide(sums, chance, out=np.zeros(len(chance)), where=chance > 0)
+
+
+def _certified_heights(n: int, level: Fraction) -> Floats:
+    """max(0, Φ⁻¹(p_lower)) for each number of hits among n: proved at some of them, interpolated between."""
+    normal, misses = NormalDist(), _some_misses(n)
+    heights = []
+    for each in misses:
+        p_lower = clopper_pearson_below(n - each, n, level)
+        heights.append(max(0.0, normal.inv_cdf(p_lower)) if p_lower > 0.5 else 0.0)
+    return np.interp(np.arange(n + 1), n - np.array(misses[::-1]), heights[::-1])
+
+
+def _some_misses(n: int) -> list[int]:
+    """0, 1, 2, … and then rising by a thirtieth, to all n."""
+    found = [0]
+    while found[-1] < n:
+        found.append(min(n, found[-1] + 1 + found[-1] // 30))
+    return found
