@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from ....exact import BOUNDS, Look
+from ....exact import BOUNDS, Look, Schedule
 from ..certifiers import Array, Certifier, Ours
 from ..false_rates import judge_rate
 from ..options import Options
@@ -29,35 +29,41 @@ FIXED_LEVELS = Simulated("fixed-levels")
 EXTRA: tuple[Certifier, ...] = (FIXED_LEVELS,)
 
 
-def p_lower(n: int, lost: int, level: Fraction) -> float:
-    """The bound for n hits of n, of which so many of the rows voted again are lost; the code that certifies."""
-    return BOUNDS["clopper-pearson"].prove_alone([Look(n, n, 0)], AGAIN, lost, level)[0]
+#: At every look the levels of a fixed n, or the level that this look spends.
+AT_FIXED = tuple(Schedule.fixed(n, ALPHA) for n in LOOKS)
+AT_SPENT = tuple(Schedule(LOOKS, quadratic_levels(LOOKS, ALPHA)) for _ in LOOKS)
+
+
+def p_lower(n: int, lost: int, schedule: Schedule) -> float:
+    """The bound at the look of n votes, all of them hits, if so many of the rows voted again are lost: our own code."""
+    looks = [Look(each, each, 0) for each in schedule.looks if each <= n]
+    return BOUNDS["clopper-pearson"].prove_alone(looks, AGAIN, lost, schedule)[0]
 
 
 @cache
-def losses_that_err(levels: tuple[Fraction, ...]) -> Array:
+def losses_that_err(schedules: tuple[Schedule, ...]) -> Array:
     """For each look, for how many numbers of lost rows, from 0 on, the bound exceeds p."""
-    return np.array([_losses(n, level) for n, level in zip(LOOKS, levels, strict=True)])
+    return np.array([_losses(n, schedule) for n, schedule in zip(LOOKS, schedules, strict=True)])
 
 
-def _losses(n: int, level: Fraction) -> int:
+def _losses(n: int, schedule: Schedule) -> int:
     lost = 0
-    while Fraction(p_lower(n, lost, level)) > P:
+    while Fraction(p_lower(n, lost, schedule)) > P:
         lost += 1
     return lost
 
 
-def false_runs(levels: tuple[Fraction, ...], runs: int, rng: np.random.Generator) -> int:
+def false_runs(schedules: tuple[Schedule, ...], runs: int, rng: np.random.Generator) -> int:
     """In how many runs some look has p_lower > p: copies that are hits only in their batch, and the rows drawn."""
     steps = np.diff([0, *LOOKS])
     deceptive = rng.binomial(steps, 1 - float(P), (runs, len(steps))).cumsum(axis=1)
     lost = rng.binomial(AGAIN, deceptive / np.array(LOOKS))
-    return int((lost < losses_that_err(levels)).any(axis=1).sum())
+    return int((lost < losses_that_err(schedules)).any(axis=1).sum())
 
 
-def measured(name: str, levels: tuple[Fraction, ...], rng: np.random.Generator) -> Trial:
+def measured(name: str, schedules: tuple[Schedule, ...], rng: np.random.Generator) -> Trial:
     """Runs of an issuer who stops at the first false bound."""
-    false = false_runs(levels, RUNS, rng)
+    false = false_runs(schedules, RUNS, rng)
     note = f"{len(LOOKS)} looks: p_lower > p = {float(P)} at some look in {false} of {RUNS} runs, where α allows "
     note += f"{float(ALPHA * RUNS):g} (votes simulated)"
     counts = ((false, RUNS - false),)
@@ -67,7 +73,7 @@ def measured(name: str, levels: tuple[Fraction, ...], rng: np.random.Generator) 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """The levels of a fixed n at every look, and ours if it is among these."""
     rng = np.random.default_rng()
-    yield measured(FIXED_LEVELS.name, (ALPHA,) * len(LOOKS), rng)
+    yield measured(FIXED_LEVELS.name, AT_FIXED, rng)
     for certifier in certifiers:
         if isinstance(certifier, Ours):
-            yield measured(certifier.name, quadratic_levels(LOOKS, ALPHA), rng)
+            yield measured(certifier.name, AT_SPENT, rng)
