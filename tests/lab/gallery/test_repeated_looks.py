@@ -13,7 +13,6 @@ from soundsmooth.lab.gallery.certifiers import CertifierTask, Refused
 from soundsmooth.lab.gallery.false_rates import least_hits
 from soundsmooth.lab.gallery.repeated_looks import (
     Simulated,
-    binomial_law,
     chance,
     doubling_looks,
     needed_at_full_level,
@@ -50,12 +49,6 @@ def test_the_recursion_agrees_with_fractions(p: Fraction, looks: tuple[int, ...]
 def test_one_look_is_false_with_the_tail() -> None:
     needed = needed_at_full_level((5000,), HALF, ALPHA)
     assert chance(0.5, (5000,), needed) == pytest.approx(binom.sf(needed[0] - 1, 5000, 0.5), rel=1e-9)
-
-
-def test_the_law_is_the_binomial_one() -> None:
-    first, law = binomial_law(3000, 0.97)
-    assert law == pytest.approx(binom.pmf(np.arange(first, first + len(law)), 3000, 0.97), rel=1e-9)
-    assert law.sum() == pytest.approx(1, abs=1e-10)
 
 
 def test_looks_and_levels() -> None:

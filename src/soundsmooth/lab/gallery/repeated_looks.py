@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lgamma, log
 
 import numpy as np
 
+from ...certification.stop_rule import binomial
 from .certifiers import Answer, Array, CertifierTask, MakeScores, Refused
 from .false_rates import least_hits
 
@@ -52,20 +52,12 @@ def needed_at_full_level(looks: Sequence[int], p: Fraction, alpha: Fraction) -> 
     return np.array(hits[1:])
 
 
-def binomial_law(n: int, p: float) -> tuple[int, Array]:
-    """P(X = h) for X ~ Bin(n, p), in floats: the first h that is not tiny, and the probabilities from there on."""
-    logs = [lgamma(n + 1) - lgamma(h + 1) - lgamma(n - h + 1) + h * log(p) + (n - h) * log(1 - p) for h in range(n + 1)]
-    law = np.exp(np.array(logs))
-    kept = np.flatnonzero(law > TINY)
-    return int(kept[0]), law[kept[0] : kept[-1] + 1]
-
-
 def chance(p: float, looks: Sequence[int], needed: Sequence[int] | Array) -> float:
     """P(at least `needed` hits at some look): the law of the hits goes from look to look, less what has crossed.
 
-    Floats: all terms are positive, so the relative error is about 10⁻¹⁰, that of the logarithms above.
+    Floats: all terms are positive, so the relative error is about 10⁻¹⁰, that of the logarithms of factorials.
     """
-    laws = {step: binomial_law(step, p) for step in set(np.diff([0, *looks]).tolist())}
+    laws = {step: binomial(step, p) for step in set(np.diff([0, *looks]).tolist())}
     law, first, last, crossed = np.ones(1), 0, 0, 0.0
     for n, least in zip(looks, needed, strict=True):
         start, increment = laws[n - last]

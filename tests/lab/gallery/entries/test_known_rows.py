@@ -19,8 +19,8 @@ def chance_at_least() -> Fraction:
 
     The rows of a look are copies, perhaps some of them twice. All are hits alone with p^(number of different copies),
     at least p^m. For two looks it is p^(copies in either). Of their 2m rows each meets an earlier one with probability
-    2m/n at most, n the fewer votes, so that the expectation is at most p^2m·(1 + (2m/n)(1/p − 1))^2m. The sum over looks
-    less the sum over pairs is a lower bound (Bonferroni).
+    2m/n at most, n the fewer votes, so that the expectation is at most p^2m·(1 + (2m/n)(1/p − 1))^2m. The sum over
+    looks less the sum over pairs is a lower bound (Bonferroni).
     """
     late = [n for n, lost in zip(LOOKS, losses_that_err(AT_FIXED), strict=True) if lost > 0]
     repeats = (1 + Fraction(2 * AGAIN, min(late)) * (1 / P - 1)) ** (2 * AGAIN)

@@ -47,7 +47,7 @@ def test_the_certifiers_in_use_are_false(certifier: Certifier) -> None:
 
 
 def test_ours_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A true rate of at most α is called FALSE with probability below 1e-6, by the verdict's definition, in each row."""
+    """A rate of at most α is called FALSE with probability below 1e-6, by the verdict's definition, in each row."""
     monkeypatch.setattr(stopping, "REAL_RUNS", 100)
     found = list(stopping.run([Ours()], Options(n=10_000)))
     assert [trial.finding for trial in found] == [Finding.HOLDS] * 2

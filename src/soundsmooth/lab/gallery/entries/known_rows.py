@@ -2,9 +2,10 @@
 
 In batches every copy is a hit; alone a copy is one with p = 0.921. At each look 100 rows, uniform among the first n_k
 copies, are voted again alone, and d of them are lost. With the levels of a fixed n, α/2 for the loss and α/4 for the
-hits, p_lower exceeds p at a late look exactly if d = 0. That has probability p^100 = 0.27 α or a little more. The issuer
-knows the rows once the nonce is drawn, votes on them in private, and stops at a look that loses none. There are 100
-looks, and some bound is false with 20 α. (Eleven looks at 100·2^k give 1.5 α at most.) Ours takes α_k/2 and α_k/4.
+hits, p_lower exceeds p at a late look exactly if d = 0. That has probability p^100 = 0.27 α or a little more. The
+issuer knows the rows once the nonce is drawn, votes on them in private, and stops at a look that loses none. There are
+100 looks, and some bound is false with 19 α or more. (Eleven looks at 100·2^k give 1.5 α at most.) Ours takes α_k/2 and
+α_k/4.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An audit at full level of images that were stopped: the auditor repeats the naive procedure without a look of its own.
+"""An audit at full level of images that were stopped: the auditor repeats the naive procedure without knowing it.
 
 The issuer promises 11 looks and spends α on them, so its own certificates hold. When it stops is its own affair. Here
 it stops at the first look whose bound *at full level* exceeds p, and never certifies more than it may. The auditor
@@ -36,7 +36,7 @@ EXTRA: tuple[Certifier, ...] = (NAIVE_AUDIT,)
 
 @lru_cache(maxsize=4)
 def hits_at(looks: tuple[int, ...], spent: bool) -> Array:
-    """For each look the least hits with which the auditor's bound exceeds p: at full β, or with β spent on the looks."""
+    """For each look the least hits with which the auditor's bound exceeds p: at full β, or at what the look spends."""
     if spent:
         return needed_hits(looks, P, quadratic_levels(looks, BETA))
     return needed_at_full_level(looks, P, BETA)
