@@ -37,6 +37,7 @@ def _log_beta(a: float, b: float) -> float:
 
 
 KT = Betting("KT betting", "Voráček 2024; Krichevsky and Trofimov 1981", valid=True)
-#: The published program asks for wealth 1/(2α) on each side. Ville's inequality then bounds the two sides by 2α in all.
+#: The published program asks for wealth 1/(2α). Ville's inequality then bounds both errors together by 2α, and says no
+#: more of one alone. By recursion the one that certifies stays below 0.7 α for p ≥ ½, α = 0.001 and up to 5000 votes.
 KT_AS_RELEASED = Betting("KT betting, as released", "Voráček 2024, program", valid=False, goal=0.5)
 ROBBINS = Betting("uniform mixture", "Robbins 1970", valid=True, prior=1.0)

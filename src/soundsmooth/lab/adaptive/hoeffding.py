@@ -2,8 +2,8 @@
 
 A mixture of exponential martingales over a normal prior gives the boundary √((V + ρ) ln((V + ρ)/(ρα²))) with V = n/4
 (Robbins 1970; Howard, Ramdas, McAuliffe and Sekhon 2021). It holds on both sides together with probability 1 − α. It
-does not know that votes with p near 1 vary little: there it needs far more of them. The empirical Bernstein sequences of
-Waudby-Smith and Ramdas (2024) know it, but their state is more than hits and votes, and they are not compared here.
+does not know that votes with p near 1 vary little: there it needs far more of them. The empirical Bernstein sequences
+of Waudby-Smith and Ramdas (2024) know it, but their state is more than hits and votes: they are not compared here.
 """
 
 from dataclasses import dataclass

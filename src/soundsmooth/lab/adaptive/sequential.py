@@ -30,7 +30,7 @@ class Sequential:
     name: str
     source: str
     valid: bool
-    """Whether its authors prove the level α for certifying, at all looks together."""
+    """Whether the level α for certifying, at all looks together, follows from the argument that its file gives."""
 
     def looks(self, n: int) -> tuple[int, ...]:
         """When it may look, n votes at most. Here: so often that two looks are 5 % apart, or one vote."""
