@@ -42,6 +42,9 @@ ORDER = (
     "round_up",
     "lucky_key",
     "stopping",
+    "stopped_replay",
+    "known_rows",
+    "filtered_votes",
     "lucky_attack",
 )
 
