@@ -465,6 +465,8 @@ def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
     assert "not proved" in text
     assert "Softmax 'mixed'" in text
     assert "measured" in text
+    assert "For a proof: keep the first axis out of it" in text
+    assert "evaluation mode" not in text
     assert json.loads(run_command("inspect", mixing, "--json", code=1).stdout)["proved"] is False
     assert "proved" in run_command("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
 

@@ -9,7 +9,8 @@ import torch
 import soundsmooth as ss
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.independence import CHECKED, PROVED, DemandName, measured
-from soundsmooth.independence.notice import ADVICE, INSPECT, MissingProof, describe_unproved, unproved
+from soundsmooth.independence.notice import INSPECT, MissingProof, describe_unproved, unproved
+from soundsmooth.independence.proof.advice import ADVICE
 from soundsmooth.models import row_voter
 from soundsmooth.models.load import model_of
 
