@@ -192,8 +192,8 @@ def _use_large_pages() -> None:
         size = int(Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text())
         for place, rights, name in _memory():
             first, end = -(-place.start // size) * size, place.stop // size * size
-            if rights == "rw-p" and name in (UNNAMED, "[heap]") and first < end:
-                linux().madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _COLLAPSE)
+            for each in range(first, end, size) if rights == "rw-p" and name in (UNNAMED, "[heap]") else ():
+                linux().madvise(ctypes.c_void_p(each), ctypes.c_size_t(size), _COLLAPSE)  # one that cannot ends nothing
 
 
 def _shared_memory() -> list[str]:
