@@ -4,12 +4,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import soundsmooth as ss
 from classifiers import brightness
+from command import run_command
 from soundsmooth import embedded
 from soundsmooth.core import machine
 from soundsmooth.noise import keystream
@@ -50,6 +52,21 @@ def test_a_data_set_is_certified_under_one_promise() -> None:
     assert len({record.commitment for record in records}) == 1
     with pytest.raises(ValueError, match="do not match"):
         ss.Smoother(brightness, sigma="0.25").certify_all(images, labels[:2])
+
+
+def test_some_images_of_a_data_set(tmp_path: Path) -> None:
+    """They keep their numbers, and Python promises for them what the command line promises."""
+    images, labels = np.arange(70, 77, dtype=np.uint8)[:, None, None] * np.uint8([[3, 1], [2, 3]]), [0, 1] * 3 + [1]
+    np.savez(tmp_path / "data.npz", x=images, y=labels)
+    smooth, some = ss.Smoother("golden.models:make_differences", "0.25"), {"every": 3, "limit": 2, "n": 20, "seed": "s"}
+    run = smooth.certify_all(images, labels, **some, out=tmp_path / "run.db")
+    assert [(each.index, each.truth) for each in run] == [(0, 0), (3, 1)]
+    assert smooth.commit(tmp_path / "data.npz", **some) == run.promise
+    words = [word for name, value in some.items() for word in (f"--{name}", value)]
+    told = run_command("commit", "golden.models:make_differences", tmp_path / "data.npz", *words)
+    assert told.stdout == run.promise.text
+    with pytest.raises(ValueError, match="To continue it: add limit=2"):
+        smooth.certify_all(images, labels, **some | {"limit": 3}, out=tmp_path / "run.db")
 
 
 def test_a_batch_is_not_an_image() -> None:

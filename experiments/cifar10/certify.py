@@ -116,7 +116,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 def images_of(asked: argparse.Namespace) -> Inputs:
     """The images, in the order in which they are certified."""
-    found = load(asked.data, grid=IMAGES, layout=asked.layout, skip=asked.every)
+    found = load(asked.data, grid=IMAGES, layout=asked.layout, every=asked.every)
     order = [place for first in range(asked.spread) for place in range(first, len(found.levels), asked.spread)]
     return Inputs(*(tuple(each[place] for place in order) for each in (found.indices, found.levels, found.labels)))
 

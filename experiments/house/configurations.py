@@ -58,7 +58,7 @@ BAD_WORDS: tuple[tuple[str, ...], ...] = (
     ("--again", "5"),
     ("--layout", "upside-down"),
     ("--limit", "0"),
-    ("--skip", "0"),
+    ("--every", "0"),
     ("--workers", "0"),
     ("--batch-size", "0"),
     ("--nonce", "12"),
@@ -196,7 +196,7 @@ def _commands(chance: random.Random, found: Configuration) -> Configuration:
     """The command lines of a way, one after the other."""
     words, way = _words(found), found["way"]
     if chance.random() < 0.2:
-        words += ["--skip", "2"]
+        words += ["--every", "2"]
     if chance.random() < 0.2:
         words += ["--limit", "2"]
     if way == "predict":

@@ -173,6 +173,8 @@ class Smoother:
         skip_wrong: bool = False,
         noise: NoiseMode = "fresh",
         engine: Engine = "local",
+        every: int = 1,
+        limit: int | None = None,
         seed: str | bytes | None = None,
         nonce: str | bytes | None = None,
         progress: bool = False,
@@ -180,7 +182,8 @@ class Smoother:
     ) -> Run:
         """Certify all images of the data under one promise; returns when each is finished or has failed.
 
-        `data` is whatever `soundsmooth.load` takes, or what it returned. `labels` count instead of those in it.
+        `data` is whatever `soundsmooth.load` takes, or what it returned. `labels` count instead of those in it. `every`
+        and `limit` mean what they mean there.
 
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
@@ -195,7 +198,7 @@ class Smoother:
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
-        path, inputs = check_run_path(out), self._all(data, labels)
+        path, inputs = check_run_path(out), self._all(data, labels, every, limit)
         asked = _asked(radii, width, patience, looks, skip_wrong)
         chosen, begun = settings(n0, n, alpha, bound, noise, **asked), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
@@ -227,12 +230,14 @@ class Smoother:
         skip_wrong: bool = False,
         noise: NoiseMode = "fresh",
         engine: Engine = "local",
+        every: int = 1,
+        limit: int | None = None,
     ) -> Promise:
         """The promise that `certify_all` makes with the same arguments; no coin is tossed.
 
         Give its `commitment` to the verifier, who then draws a nonce; then certify with this seed and that nonce.
         """
-        inputs = self._all(data, labels)
+        inputs = self._all(data, labels, every, limit)
         with self.pool(engine) as pool:
             asked = _asked(radii, width, patience, looks, skip_wrong)
             chosen = settings(n0, n, alpha, bound, noise, **asked)
@@ -252,8 +257,9 @@ class Smoother:
     def _one(self, image: Any, label: SupportsIndex | None = None) -> Inputs:
         return load_image(image, label, self.smoothing.law.grid, self._layout)
 
-    def _all(self, data: Any, labels: Any) -> Inputs:
-        return load(data, labels=labels, grid=self.smoothing.law.grid, layout=self._layout)
+    def _all(self, data: Any, labels: Any, every: int, limit: int | None) -> Inputs:
+        grid = self.smoothing.law.grid
+        return load(data, labels=labels, grid=grid, layout=self._layout, every=every, limit=limit)
 
     def _tell(self, plan: RunPlan) -> None:
         """Warn before the first vote, once, if rows are measured or checked because there is no proof."""

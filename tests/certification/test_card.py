@@ -1,5 +1,6 @@
 """A certificate in one line, and as a card that shows what it says and obeys nothing of it."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -78,6 +79,17 @@ def test_the_card_shows_text_and_nothing_else(certificate: ss.Certificate) -> No
     assert found.tags == {"div", "b", "table", "tr", "th", "td"}
     assert found.text.count(evil) == 2
     assert read(card(evil, [(evil, evil)])).tags == found.tags
+
+
+def test_the_card_takes_the_colours_of_its_page(certificate: ss.Certificate) -> None:
+    """A colour of its own for text or ground would not be legible on a dark page, or on a light one."""
+    colours = set(re.findall(r"[^-](?:color|background)\b[^;\"]*", certificate._repr_html_()))
+    assert {each.lstrip('";') for each in colours} == {"color:inherit", "background:none"}
+
+
+def test_an_abstention_has_no_radius_whose_unit_could_be_told(certificate: ss.Certificate) -> None:
+    assert "in units of" in read(replace(certificate, label=1)._repr_html_()).text
+    assert "in units of" not in read(replace(certificate, label=None)._repr_html_()).text
 
 
 def test_numbers_are_written_short_and_exactly() -> None:

@@ -91,18 +91,18 @@ def test_tsv_is_what_the_fields_tools_read_and_truncates(data: Path, tmp_path: P
         assert 0 <= Fraction(record.radius) - Fraction(Decimal(radius)) < Fraction(1, 10**6)
 
 
-def test_skip_and_limit_keep_the_indices(data: Path, tmp_path: Path) -> None:
-    run_command("certify", model(), data, "--n", 100, "--skip", 4, "--limit", 2, "--out", tmp_path / "a.tsv")
+def test_every_and_limit_keep_the_indices(data: Path, tmp_path: Path) -> None:
+    run_command("certify", model(), data, "--n", 100, "--every", 4, "--limit", 2, "--out", tmp_path / "a.tsv")
     assert [row.split("\t")[0] for row in (tmp_path / "a.tsv").read_text().splitlines()[1:]] == ["0", "4"]
 
 
 def test_aliases_people_are_used_to(data: Path, tmp_path: Path) -> None:
-    run_command(
-        "certify", model(), data, "--N", 150, "--N0", 50, "--batch", 30, "--max", 2, "--out", tmp_path / "a.jsonl"
-    )
-    records = [ss.Certificate.from_json(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    out = tmp_path / "a.jsonl"
+    run_command("certify", model(), data, "--N", 150, "--N0", 50, "--batch", 30, "--max", 2, "--skip", 2, "--out", out)
+    records = [ss.Certificate.from_json(line) for line in out.read_text().splitlines()]
     promise = records[0].promise.values
-    assert (promise["n"], promise["n0"], promise["batch"], len(records)) == ("150", "50", "30", 2)
+    assert (promise["n"], promise["n0"], promise["batch"]) == ("150", "50", "30")
+    assert [record.index for record in records] == [0, 2]
 
 
 @pytest.mark.parametrize("mode", ["shared", "batchwise"])
@@ -197,7 +197,7 @@ TOO_MANY = "threads must be between 1 and 1024"
         (("certify", "--timeout", "5"), "--timeout"),
         (("certify", "--out", "no/such/folder/run.tsv"), "there is no folder"),
         (("certify", "--limit", "0"), "limit must be at least 1"),
-        (("certify", "--skip", "0"), "skip must be at least 1"),
+        (("certify", "--every", "0"), "every must be at least 1"),
         (("certify", "--layout", "hw"), "layout must be one of"),
         (("certify", "--independence", "hoped"), "independence must be"),
         (("inspect", "missing.onnx"), "there is no model file"),
@@ -465,6 +465,8 @@ def test_inspect_says_what_is_proved_and_what_breaks_it(tmp_path: Path) -> None:
     assert "not proved" in text
     assert "Softmax 'mixed'" in text
     assert "measured" in text
+    assert "For a proof: keep the first axis out of it" in text
+    assert "evaluation mode" not in text
     assert json.loads(run_command("inspect", mixing, "--json", code=1).stdout)["proved"] is False
     assert "proved" in run_command("inspect", "torch.nn:Flatten", "--shape", "3,8,8").stdout
 

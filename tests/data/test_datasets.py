@@ -78,7 +78,7 @@ def test_images_alone() -> None:
 
 def test_only_rows_that_are_wanted_are_read() -> None:
     rows = Rows()
-    assert load(rows, skip=7, limit=2).indices == (0, 7)
+    assert load(rows, every=7, limit=2).indices == (0, 7)
     assert rows.reads == 2 * 16 + 2  # twice sixteen to compare, then each once
 
 

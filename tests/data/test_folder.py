@@ -33,7 +33,7 @@ def test_classes_have_the_sorted_order_of_their_names(folder: Path) -> None:
     assert np.array_equal(np.stack(data.levels), PIXELS[[2, 3, 1, 0]].transpose(0, 3, 1, 2))
     assert data.labels == (0, 0, 1, 1)  # Cat before dog, and b.bmp before a deeper folder
     assert data.origin.startswith("pictures by Pillow ")
-    assert load(folder, skip=3).indices == (0, 3)
+    assert load(folder, every=3).indices == (0, 3)
     assert load(folder, labels=[7, 7, 7, 8]).labels == (7, 7, 7, 8)
     assert load(str(folder), layout="nchw-to-nhwc").shape == (6, 7, 3)
 

@@ -60,13 +60,13 @@ def test_the_same_levels_make_the_same_promise(name: str) -> None:
 
 
 def test_what_was_loaded_is_taken_as_it_is() -> None:
-    data = ss.load(X, labels=[1, 0, 1, 1, 0, 0], skip=2)
+    data = ss.load(X, labels=[1, 0, 1, 1, 0, 0], every=2)
     assert repr(data) == "<3 images of shape [3, 4, 5], with labels>"
     run = smoother().certify_all(data, n=10)
     assert [each.index for each in run] == [0, 2, 4]
     assert [each.truth for each in run] == [1, 1, 0]
     assert load(data) is data
-    with pytest.raises(ValueError, match="give labels, layout and the other options"):
+    with pytest.raises(ValueError, match="give labels, layout, every, limit and the other options"):
         smoother().certify_all(data, Y)
     with pytest.raises(ValueError, match="loaded for another grid"):
         smoother(grid=Grid(16, 15)).commit(data, seed="s")
@@ -97,7 +97,7 @@ def test_labels_that_are_none(labels: Any, text: str) -> None:
 )
 def test_labels_in_the_usual_forms(labels: Any) -> None:
     assert load(X, labels=labels).labels == tuple(Y)
-    assert load(X, labels=labels, skip=4).labels == (2, 0)
+    assert load(X, labels=labels, every=4).labels == (2, 0)
 
 
 def test_labels_for_what_has_no_length() -> None:
@@ -119,16 +119,16 @@ def test_names_for_what_has_none(source: Any) -> None:
         load(source, y_key="label")
 
 
-@pytest.mark.parametrize(("skip", "limit", "numbers"), [(1, None, range(6)), (2, None, (0, 2, 4)), (4, 1, (0,))])
+@pytest.mark.parametrize(("every", "limit", "numbers"), [(1, None, range(6)), (2, None, (0, 2, 4)), (4, 1, (0,))])
 @pytest.mark.parametrize("make", [lambda: X, lambda: list(X), lambda: iter(X)])
-def test_images_keep_their_numbers(make: Any, skip: int, limit: int | None, numbers: Any) -> None:
-    data = load(make(), skip=skip, limit=limit)
+def test_images_keep_their_numbers(make: Any, every: int, limit: int | None, numbers: Any) -> None:
+    data = load(make(), every=every, limit=limit)
     assert data.indices == tuple(numbers)
     assert np.array_equal(np.stack(data.levels), X[list(numbers)])
 
 
 @pytest.mark.parametrize(
-    "bad", [{"skip": 0}, {"limit": 0}, {"skip": 1.5}, {"layout": "chw"}, {"resize": 0}, {"crop": -1}]
+    "bad", [{"every": 0}, {"limit": 0}, {"every": 1.5}, {"layout": "chw"}, {"resize": 0}, {"crop": -1}]
 )
 def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -242,10 +242,10 @@ def test_where_the_values_come_from_is_beside_the_certificate_and_not_promised(t
 
 
 def test_the_auditors_data_is_all_of_it(tmp_path: Path) -> None:
-    smoother().certify_all(ss.load(X, skip=2), n=10, out=tmp_path / "run.db")
+    smoother().certify_all(ss.load(X, every=2), n=10, out=tmp_path / "run.db")
     assert ss.verify(tmp_path / "run.db", data=X).ok
-    with pytest.raises(ValueError, match="all of it: load it without skip and limit"):
-        ss.verify(tmp_path / "run.db", data=ss.load(X, skip=2))
+    with pytest.raises(ValueError, match="all of it: load it without every and limit"):
+        ss.verify(tmp_path / "run.db", data=ss.load(X, every=2))
 
 
 @pytest.mark.parametrize(
@@ -265,6 +265,7 @@ def test_labels_without_an_order_or_under_a_mask(labels: Any) -> None:
         load(X, labels=labels)
 
 
-def test_labels_for_data_that_was_loaded_before() -> None:
-    with pytest.raises(ValueError, match=r"give labels, layout and the other options to ss\.load"):
-        load(load(X), labels=np.array(Y))
+@pytest.mark.parametrize("late", [{"labels": Y}, {"every": 2}, {"limit": 1}])
+def test_choices_for_data_that_was_loaded_before(late: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"give labels, layout, every, limit and the other options to ss\.load"):
+        load(load(X), **late)

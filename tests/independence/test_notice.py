@@ -8,8 +8,10 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.certification.settings import settings
-from soundsmooth.core.independence import CHECKED, PROVED, measured
-from soundsmooth.independence.notice import ADVICE, INSPECT, MissingProof, describe_unproved, unproved
+from soundsmooth.core.independence import CHECKED, PROVED, DemandName, measured
+from soundsmooth.independence.notice import INSPECT, MissingProof, describe_unproved, unproved
+from soundsmooth.independence.proof.advice import ADVICE
+from soundsmooth.models import row_voter
 from soundsmooth.models.load import model_of
 
 
@@ -95,8 +97,21 @@ def test_advice_about_branches_is_not_given_where_there_is_none() -> None:
     )
 
 
-def test_a_wrong_shape_is_said_first_and_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("soundsmooth.models.torch_module.why_not_alone", lambda *_: "it fails there too")
-    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+class Means(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([x.mean((1, 2, 3, 4)), x.mean((1, 2, 3, 4))], 1)
+
+
+@pytest.mark.parametrize("independence", ["auto", "measured", "checked", "assumed"])
+@pytest.mark.parametrize("module", [torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), Means()], ids=type)
+def test_a_wrong_shape_is_said_first_and_alone(
+    module: torch.nn.Module, independence: DemandName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a fresh process is started, which takes seconds."""
+
+    def start(*_: object) -> None:
+        raise AssertionError("a process is started")
+
+    monkeypatch.setattr(row_voter.RowVoter, "__init__", start)
     with warnings.catch_warnings(action="error"), pytest.raises(ValueError, match="failed on a batch of shape"):
-        ss.Smoother(module, "1/2").certify(np.zeros((1, 4, 4), np.uint8), n=10)
+        ss.Smoother(module, "1/2", independence=independence).certify(np.zeros((1, 4, 4), np.uint8), n=10)

@@ -9,7 +9,7 @@ import torch
 import classifiers
 from soundsmooth.models import waiting_voters
 from soundsmooth.models.load import model_of
-from soundsmooth.models.waiting_voters import give_back, take_voter, why_not_alone
+from soundsmooth.models.waiting_voters import give_back, take_voter, why_not_alone, why_not_remade
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted alone in forked processes")
 SHAPE = (1, 4, 4)
@@ -86,8 +86,9 @@ def test_only_what_the_script_defines_is_said_to_be_defined_by_it(monkeypatch: p
         raise ValueError("the model cannot be made in a fresh process: OSError: torch is broken")
 
     monkeypatch.setattr(waiting_voters, "take_voter", broken)
+    assert why_not_remade(model_of(Talking())) is None
     why_not = why_not_alone(model_of(Talking()), SHAPE)
     assert (why_not, asked) == ("the model cannot be made in a fresh process: OSError: torch is broken", [False])
     monkeypatch.setattr(Talking, "__module__", "__main__")
     monkeypatch.setattr("__main__.Talking", Talking, raising=False)
-    assert "move it into a file of its own" in why_not_alone(model_of(Talking()), SHAPE)
+    assert "move it into a file of its own" in why_not_remade(model_of(Talking()))

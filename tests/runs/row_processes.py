@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from soundsmooth.independence.measure import RowRecheck
+from soundsmooth.independence.measure import Rehearsal, RowRecheck
 from soundsmooth.runs import voter, worker
 from soundsmooth.smoothing.classifier import Replica
 from soundsmooth.smoothing.job import VotingJob
+
+SOME = Rehearsal(seconds=0.0, classes=1000)
 
 
 class _Lasting(RowRecheck):
@@ -29,7 +31,7 @@ def lasting_rows_alone() -> Iterator[None]:
         kept[0]._job = job
         return kept[0]
 
-    with patch.object(voter, "RowRecheck", rows_alone), patch.object(worker, "seconds_alone", lambda *_: 0.0):
+    with patch.object(voter, "RowRecheck", rows_alone), patch.object(worker, "rehearse", lambda *_: SOME):
         try:
             yield
         finally:

@@ -9,7 +9,16 @@ from ..core.decimals import exact_text
 from ..core.grid import IMAGES, Grid
 
 _NUMBER = re.compile("[0-9]{1,20}(/[1-9][0-9]{0,19})?")
-_CELL = "text-align:left;padding:2px 10px 2px 0"
+#: A notebook has styles of its own for tables: stripes, centred cells, gaps between them. These take their place, and
+#: leave its colours, so that the card is legible on a dark page too.
+_BOX = (
+    "display:inline-block;box-sizing:border-box;max-width:100%;padding:6px 12px;border:1px solid #888;border-radius:6px"
+)
+_TABLE = "border:0;border-collapse:collapse;margin:4px 0 0;color:inherit"
+_ROW = "background:none"
+_CELL = "text-align:left;vertical-align:top;border:0"
+_NAME = f"{_CELL};padding:2px 12px 2px 0;font-weight:normal;opacity:0.7;white-space:nowrap"
+_VALUE = f"{_CELL};padding:2px 0"
 
 
 def unit_of(grid: Grid) -> str:
@@ -30,9 +39,8 @@ def line(kind: str, index: int, parts: Iterable[str]) -> str:
 def card(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """A small table in HTML. Every text in it is escaped: a record from elsewhere may say anything."""
     cells = "".join(
-        f'<tr><th style="{_CELL};font-weight:normal;opacity:0.7">{escape(str(name))}</th>'
-        f'<td style="{_CELL}">{escape(str(value))}</td></tr>'
+        f'<tr style="{_ROW}"><th style="{_NAME}">{escape(str(name))}</th>'
+        f'<td style="{_VALUE}">{escape(str(value))}</td></tr>'
         for name, value in rows
     )
-    border = "display:inline-block;border:1px solid #8886;border-radius:6px;padding:6px 12px"
-    return f'<div style="{border}"><b>{escape(title)}</b><table style="border:0;margin:4px 0 0">{cells}</table></div>'
+    return f'<div style="{_BOX}"><b>{escape(title)}</b><table style="{_TABLE}">{cells}</table></div>'

@@ -164,7 +164,7 @@ class Certificate:
     def _repr_html_(self) -> str:
         rows = (
             ("answer", self._answer(6)),
-            ("radius in units of", self.unit),
+            *([] if self.abstained else [("radius in units of", self.unit)]),
             ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
             ("true class", "not given" if self.truth is None else self.truth),

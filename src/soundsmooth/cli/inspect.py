@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from ..core.machine import check_memory, cores
 from ..independence.proof import ProofReport, export_module, prove_torch
+from ..independence.proof.advice import advice_for
 from ..independence.proof.report import not_proved
 from ..models.isolated import IsolatedOnnxModel
 from ..models.model_source import is_torch_module, named_factory
@@ -18,10 +19,8 @@ from ..models.sandbox.process import RuntimeDied
 from ..models.wrappers import is_exported, plain_copy
 from .plain import print_line, printable
 
-ADVICE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that takes
-time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it. Usual causes:
-a layer in training mode (export model.eval()), a batch size written into the graph (export with a dynamic batch axis),
-state, an operator without a rule. docs/independence.md says what can be proved."""
+CONSEQUENCE = """Certificates of this model will say that independence is measured (rows are voted again, alone: that
+takes time and a little of the radius) or, where that cannot be done, only checked; --require-proof refuses it."""
 
 
 def run_inspect(
@@ -95,4 +94,11 @@ def _show(model: str, report: ProofReport) -> None:
         listed = ", ".join(f"{name} × {count}" for name, count in sorted(report.operators.items()))
         print_line(console, f"[dim]  {report.nodes} nodes: {escape(printable(listed))}[/]")
     if not report.proved:
-        print_line(console, f"[yellow]{escape(ADVICE)}[/]")
+        print_line(console, f"[yellow]{escape(_what_to_do(report.reason))}[/]")
+
+
+def _what_to_do(reason: str) -> str:
+    """What follows from a missing proof, and what would give one, as far as its reason tells."""
+    advice = advice_for(reason)
+    way_out = "" if advice is None else f" For a proof: {advice}."
+    return f"{CONSEQUENCE}{way_out} docs/independence.md says what can be proved."

@@ -16,7 +16,7 @@ from .rows import Keys
 AGAIN = 16
 
 
-def dataset_source(rows: Any, keys: Keys, skip: int, limit: int | None) -> DataSource:
+def dataset_source(rows: Any, keys: Keys, every: int, limit: int | None) -> DataSource:
     """A data set with a length, whose rows have numbers."""
     count = len(rows)
 
@@ -27,7 +27,7 @@ def dataset_source(rows: Any, keys: Keys, skip: int, limit: int | None) -> DataS
         except Exception as error:  # of the data set's own code
             raise ValueError(f"{name} cannot be read: {describe_error(error)}") from error
 
-    first = range(0, count, skip)[:limit][:AGAIN]
+    first = range(0, count, every)[:limit][:AGAIN]
     if first and not isinstance(rows, list | tuple):
         _check_repeats((get(number), get(number)) for number in (first[i % len(first)] for i in range(AGAIN)))
     return DataSource(Lookup(count, get))

@@ -35,13 +35,13 @@ class DataSource:
         """How many there are, if that is known before they are read."""
         return self.items.count if isinstance(self.items, Lookup) else None
 
-    def chosen(self, skip: int, limit: int | None) -> Iterator[tuple[int, Item]]:
-        """Every skip-th item, at most `limit` of them, each with the number that it has among all."""
+    def chosen(self, every: int, limit: int | None) -> Iterator[tuple[int, Item]]:
+        """Each item whose number is a multiple of `every`, at most `limit` of them, with its number among all."""
         if isinstance(self.items, Lookup):
-            for number in range(0, self.items.count, skip)[:limit]:
+            for number in range(0, self.items.count, every)[:limit]:
                 yield number, self.items.get(number)
         else:
-            yield from islice(islice(enumerate(self.items), 0, None, skip), limit)
+            yield from islice(islice(enumerate(self.items), 0, None, every), limit)
 
 
 def rows_of(images: Any, labels: Any = None, prefix: str = "", origin: str = "") -> DataSource:

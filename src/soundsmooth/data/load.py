@@ -32,7 +32,7 @@ def load(
     y_key: str | None = None,
     resize: int | None = None,
     crop: int | None = None,
-    skip: int = 1,
+    every: int = 1,
     limit: int | None = None,
 ) -> Inputs:
     """Images as levels of the grid, with their numbers and labels: for `certify_all`, `commit` and `verify`.
@@ -41,21 +41,22 @@ def load(
     (whose arrays `x_key` and `y_key` name) or .npy; a folder of images, or of one folder for each class; or the files
     of MNIST, Fashion-MNIST or CIFAR. `labels` count instead of those that the source has. Pictures are resized to
     `resize` pixels on the short side, cropped to `crop` × `crop`, and become [channels, height, width]. `layout`
-    reorders axes. Every `skip`-th image is taken, at most `limit`; each keeps its number among all.
+    reorders axes. With `every=20` each 20th image is taken, from the first; with `limit=500` at most 500. Each keeps
+    its number among all, which names its noise.
 
     Guarantee: a ValueError names the first image that is not on the grid or has another shape. What is returned never
     changes: it lies in memory that nobody writes to or, if it is large, in a file without a name.
     """
     if isinstance(source, Inputs):
-        chosen = (layout, x_key, y_key, resize, crop, skip, limit)
+        chosen = (layout, x_key, y_key, resize, crop, every, limit)
         plain = labels is None and chosen == ("as-is", None, None, None, None, 1, None)
         return _loaded_before(source, grid, plain)
     check_layout(layout)
-    skip, limit = _count(skip, "skip"), None if limit is None else _count(limit, "limit")
+    every, limit = _count(every, "every"), None if limit is None else _count(limit, "limit")
     keys, pictures = Keys(x_key, y_key), Pictures(resize, crop)
-    found = source_of(source, keys, skip, limit)
+    found = source_of(source, keys, every, limit)
     given = labels_of(labels, found.count)
-    return _Pass(grid, layout, pictures, given).over(found, skip, limit)
+    return _Pass(grid, layout, pictures, given).over(found, every, limit)
 
 
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
@@ -64,7 +65,7 @@ def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layo
     return _Pass(grid, layout, Pictures(), None).over(DataSource([Item("", image, label)]), 1, None)
 
 
-def source_of(source: Any, keys: Keys, skip: int = 1, limit: int | None = None) -> DataSource:
+def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None) -> DataSource:
     """The items of whatever was given."""
     if isinstance(source, str | os.PathLike):
         return path_source(Path(source), keys)
@@ -78,7 +79,7 @@ def source_of(source: Any, keys: Keys, skip: int = 1, limit: int | None = None) 
     if isinstance(source, Mapping):
         return mapping_source(source, keys)
     if has_numbers(source):
-        return dataset_source(source, keys, skip, limit)
+        return dataset_source(source, keys, every, limit)
     if isinstance(source, Iterable):
         return iterable_source(source, keys)
     raise ValueError(
@@ -104,10 +105,10 @@ class _Pass:
     first: tuple[str, tuple[int, ...]] | None = None
     """Name and shape of the first image: all others have this shape."""
 
-    def over(self, source: DataSource, skip: int, limit: int | None) -> Inputs:
+    def over(self, source: DataSource, every: int, limit: int | None) -> Inputs:
         """The inputs; a ValueError names the item that cannot be one."""
-        levels = Spool(self._levels(source.chosen(skip, limit)))
-        if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + skip:
+        levels = Spool(self._levels(source.chosen(every, limit)))
+        if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + every:
             raise ValueError(f"{len(self.given)} labels do not match the images, of which there are fewer")
         origin = [source.origin, *([decoder()] if self.decoded else []), *self.pictures.words]
         made = ", ".join(filter(None, origin))
@@ -157,7 +158,9 @@ def _cure(image: Any, size: int, wanted: int) -> str:
 
 def _loaded_before(inputs: Inputs, grid: Grid, plain: bool) -> Inputs:
     if not plain:
-        raise ValueError("this data was loaded before: give labels, layout and the other options to ss.load")
+        raise ValueError(
+            "this data was loaded before: give labels, layout, every, limit and the other options to ss.load"
+        )
     if inputs.grid not in (None, grid):
         raise ValueError(f"this data was loaded for another grid: ss.load(…, grid={grid!r})")
     return inputs
@@ -166,5 +169,5 @@ def _loaded_before(inputs: Inputs, grid: Grid, plain: bool) -> Inputs:
 def _count(value: SupportsIndex, name: str) -> int:
     found = integer(value, name)
     if found < 1:
-        raise ValueError(f"{name} must be at least 1{' (every image)' if name == 'skip' else ''}, not {found}")
+        raise ValueError(f"{name} must be at least 1{' (each image)' if name == 'every' else ''}, not {found}")
     return found

@@ -139,15 +139,24 @@ class RowRecheck:
         return FreshNoise(self._sampler, self._job.key, stream)
 
 
-def seconds_alone(replica: Replica, shape: tuple[int, ...]) -> float:
-    """About how many seconds a row alone takes. A ValueError if rows of the model cannot be voted alone.
+class Rehearsal(NamedTuple):
+    """What rows of no run, each voted alone, tell of those that will be."""
+
+    seconds: float
+    """About how long a row takes."""
+    classes: int
+    """How many classes a row could vote for."""
+
+
+def rehearse(replica: Replica, shape: tuple[int, ...]) -> Rehearsal:
+    """Vote on some rows alone. A ValueError if rows of the model cannot be voted alone.
 
     The process that was tried out waits for the measurement.
     """
     alone = tried_voter(replica, shape)
     give_back(alone, replica.model, shape)
     assert alone.seconds is not None
-    return alone.seconds
+    return Rehearsal(alone.seconds, alone.classes)
 
 
 def tried_voter(replica: Replica, shape: tuple[int, ...]) -> RowVoter:

@@ -8,16 +8,8 @@ from ..certification.settings import Settings
 from ..core.independence import Independence
 from ..exact import clopper_pearson_above
 from ..models import Model
+from .proof.advice import advice_for
 
-#: What would give a proof, by words of the reason why there is none; the first that fits is taken.
-ADVICE = {
-    "no rule for this operator": "another operator in its place may have a rule (flatten(1) instead of reshape_as)",
-    "batch axis": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
-    "rows see each other": "keep the first axis out of it: flatten(1), mean(dim=(1, 2, 3)), softmax(dim=1)",
-    "cuts rows up": "flatten(1) keeps rows apart",
-    "data-dependent": "no branch may depend on values: torch.where(condition, a, b) instead of if",
-    "keeps state": "return one tensor, and leave input, buffers and attributes as they are",
-}
 INSPECT = "soundsmooth inspect tells more (docs/independence.md)"
 
 
@@ -73,5 +65,5 @@ def _way_out(found: MissingProof | None) -> str:
     """What would give a proof."""
     if found is None:
         return ""
-    advice = next((advice for words, advice in ADVICE.items() if words in found.reason), None)
+    advice = advice_for(found.reason)
     return f". For a proof: {INSPECT}" if advice is None else f". For a proof: {advice}; {INSPECT}"

@@ -88,7 +88,9 @@ class CallableModel(Model):
             raise
         if scores is None:
             raise ValueError("the model returned None; it must return scores, [batch, classes]")
-        return votes(in_numpy(scores), len(values))
+        found = votes(in_numpy(scores), len(values))
+        self.classes = found.classes
+        return found
 
 
 WANTS_TENSORS = (

@@ -36,6 +36,7 @@ class EstimatorModel(CallableModel):
                 f"the estimator cannot be copied ({describe_error(error)}); give a function that calls it instead"
             ) from error
         super().__init__(private, independence, made_by)
+        self.classes = len(private.classes_)
 
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:

@@ -13,7 +13,7 @@ from .digest import ModelDigest, callable_digest
 from .first_digest import full_name
 from .model_source import Factory
 from .options import ModelOptions
-from .protocol import Identity
+from .protocol import Identity, declared_classes
 
 PACKAGES = ("keras", "tf_keras", "tensorflow")
 #: What Keras numbers anew in each process.
@@ -35,6 +35,8 @@ class KerasModel(CallableModel):
         declared = getattr(source, "input_shape", None)
         sizes = declared[1:] if isinstance(declared, tuple) and declared else (None,)
         self.shape = tuple(sizes) if all(isinstance(size, int) for size in sizes) else None
+        scores = getattr(source, "output_shape", None)
+        self.classes = declared_classes(scores) if isinstance(scores, tuple) else None
 
     def identity(self) -> Identity:
         """As it is now: it may have been trained since it was given."""

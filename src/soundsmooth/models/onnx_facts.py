@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..independence.proof.onnx_graph import draws_at_random, hopeless
 from ..independence.proof.onnx_schema import malformed, suspicious
 from .outputs import Output, choose_output
+from .protocol import declared_classes
 
 if TYPE_CHECKING:
     import onnx
@@ -20,6 +21,8 @@ class OnnxFacts(NamedTuple):
     """The output that votes."""
     first: bool
     """Whether it is the first."""
+    classes: int | None
+    """How many classes it has scores for, if the file says so."""
     draws: bool
     """Whether an operator draws at random, or would if its flag for training said so."""
     suspicious: bool
@@ -39,10 +42,11 @@ def read_facts(graph: bytes, output: Output = None) -> OnnxFacts:
     name, shape = _only_input(model.graph)
     if not model.graph.output:
         raise ValueError("the model has no output")
-    outputs = [each.name for each in model.graph.output]
-    chosen = choose_output(outputs, output)
+    outputs = {each.name: each for each in reversed(model.graph.output)}
+    chosen = choose_output([each.name for each in model.graph.output], output)
+    classes = declared_classes(_sizes(outputs[chosen].type.tensor_type))
     judged = draws_at_random(model), suspicious(model), hopeless(model)
-    return OnnxFacts(name, shape, chosen, chosen == outputs[0], *judged)
+    return OnnxFacts(name, shape, chosen, chosen == model.graph.output[0].name, classes, *judged)
 
 
 def reduced(graph: bytes, facts: OnnxFacts) -> bytes:
@@ -72,7 +76,12 @@ def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:
     if kind.elem_type != TensorProto.FLOAT:
         written = TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type else "no tensor"
         raise ValueError(f"the model's input must be float32, not {written}")
-    sizes = [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]
+    sizes = _sizes(kind)
     if len(sizes) < 2:
         raise ValueError(f"the model's input must be [batch, …], not {sizes}")
     return inputs[0].name, tuple(size if isinstance(size, int) and size > 0 else None for size in sizes)
+
+
+def _sizes(kind: "onnx.TypeProto.Tensor") -> list[int | str | None]:
+    """The size of each axis, its name, or None."""
+    return [axis.dim_value if axis.HasField("dim_value") else axis.dim_param or None for axis in kind.shape.dim]

@@ -91,6 +91,7 @@ class OnnxModel(Model):
         self._content = reduced(self._graph.content, self._facts)
         self.batch, *sizes = self._facts.shape
         self.shape = None if None in sizes else tuple(size for size in sizes if size)
+        self.classes = self._facts.classes
         if unproved_independence(self.demand).measured and self._facts.draws:
             raise ValueError("the graph draws at random, so what it says of a row alone is not one vote")
         self.remarks = (ONE_ROW,) if self.batch == 1 else ()

@@ -113,6 +113,8 @@ class Model(ABC):
     """The only batch size that the model can run, if it is fixed."""
     shape: tuple[int, ...] | None = None
     """The input shape it declares, batch axis left out, if it declares one."""
+    classes: int | None = None
+    """How many classes it votes for, as soon as it has told. No vote rests on it."""
     demand: Demand = "auto"
     """How its rows' independence was to be made sure of; "auto" leaves that to the model."""
     remarks: tuple[str, ...] = ()
@@ -206,6 +208,16 @@ def votes(scores: npt.NDArray[Any], rows: int) -> Votes:
     if scores.dtype.kind == "f" and np.isnan(scores.max()):  # the maximum passes a NaN on, wherever it is
         labels[np.isnan(scores.reshape(rows, -1)).any(axis=1)] = NOBODY
     return Votes(labels, classes)
+
+
+def declared_classes(sizes: Sequence[object]) -> int | None:
+    """How many classes scores are for, by the shape [batch, classes] that a model declares for them; None if it leaves
+    that open.
+    """
+    if len(sizes) == 1 or (len(sizes) == 2 and sizes[1] == 1):
+        return 2
+    last = sizes[1] if len(sizes) == 2 else None
+    return last if isinstance(last, int) and last > 1 else None
 
 
 def is_one_logit(shape: tuple[int, ...]) -> bool:

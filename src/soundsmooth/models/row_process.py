@@ -25,7 +25,7 @@ import numpy as np
 from ..core.errors import describe_error
 from ..core.grid import Floats
 from ..core.independence import ASSUMED
-from .protocol import Model
+from .protocol import Model, Votes
 from .random_generators import find_generators, seed_generators
 from .sandbox.confine import give_up, linux, seal, silence
 
@@ -34,6 +34,7 @@ ORDER = struct.Struct("<cq")
 FORK, END = b"f", b"e"
 #: What a child says when nothing but its own channel is open in it.
 READY = b"r"
+#: A vote, or a number of classes.
 LABEL = struct.Struct("<q")
 #: onnxruntime shares this file between all processes that use it, and no graph can write to it.
 NOT_OF_THE_MODEL = ".onnxruntime/onnxruntime.db-shm"
@@ -55,13 +56,14 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     os.setsid()
     try:
         model = _make_model(recipe, folder, script)
-        problem = _why_not_alone(model, shape)
-        generators = [] if problem else _settle()
+        classes = _vote_on_black(model, shape)
+        generators = _settle()
+    except NotAloneError as error:
+        return pipe.send_bytes(str(error).encode())
     except BaseException as error:
-        problem = f"the model cannot be made in a fresh process: {describe_error(error)}"
-    pipe.send_bytes(problem.encode())
-    if problem:
-        return
+        return pipe.send_bytes(f"the model cannot be made in a fresh process: {describe_error(error)}".encode())
+    pipe.send_bytes(b"")
+    pipe.send_bytes(LABEL.pack(classes))
     with suppress(EOFError, OSError), socket.socket(fileno=os.dup(pipe.fileno())) as orders:
         pipe.close()
         _fork_for_rows(orders, model, shape, generators)
@@ -105,24 +107,31 @@ def _make_model(recipe: bytes, folder: str, script: Mapping[str, Any]) -> Model:
     return model
 
 
-def _why_not_alone(model: Model, shape: tuple[int, ...]) -> str:
-    """Why rows cannot be voted alone by a model that could be made; empty if they can.
+class NotAloneError(Exception):
+    """A model that could be made, and cannot vote on rows alone."""
+
+
+def _vote_on_black(model: Model, shape: tuple[int, ...]) -> int:
+    """How many classes the model votes for; a NotAloneError if rows cannot be voted alone.
 
     It votes once, on black: what it imports or allocates when it is first asked is there before the forks. Nothing of
     its own may go on by itself, and nothing may be shared with others.
     """
     _one_thread()
     try:
-        _vote(model, np.zeros(shape, np.float32))
+        votes = _votes(model, np.zeros(shape, np.float32))
     except Exception as error:
-        return f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
+        raise NotAloneError(
+            f"the model cannot vote on one row alone, in a fresh process: {describe_error(error)}"
+        ) from error
     _one_thread()  # of what it has imported only now
-    shared = _shared_memory()
     if _thread._count():
-        return "the model leaves threads running, which could remember rows"
+        raise NotAloneError("the model leaves threads running, which could remember rows")
     if _child_processes():
-        return "the model leaves processes running, which could remember rows"
-    return f"the model keeps memory that processes share, which could remember rows: {shared[0]}" if shared else ""
+        raise NotAloneError("the model leaves processes running, which could remember rows")
+    for shared in _shared_memory():
+        raise NotAloneError(f"the model keeps memory that processes share, which could remember rows: {shared}")
+    return votes.classes
 
 
 def _one_thread() -> None:
@@ -183,8 +192,8 @@ def _use_large_pages() -> None:
         size = int(Path("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").read_text())
         for place, rights, name in _memory():
             first, end = -(-place.start // size) * size, place.stop // size * size
-            if rights == "rw-p" and name in (UNNAMED, "[heap]") and first < end:
-                linux().madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), _COLLAPSE)
+            for each in range(first, end, size) if rights == "rw-p" and name in (UNNAMED, "[heap]") else ():
+                linux().madvise(ctypes.c_void_p(each), ctypes.c_size_t(size), _COLLAPSE)  # one that cannot ends nothing
 
 
 def _shared_memory() -> list[str]:
@@ -238,7 +247,7 @@ def _fork_child(model: Model, shape: tuple[int, ...], generators: list[Any], cha
         mine.send_bytes(READY)
         row = np.frombuffer(mine.recv_bytes(), np.float32).reshape(shape)
         seed_generators(generators, row)
-        mine.send_bytes(LABEL.pack(_vote(model, row)))
+        mine.send_bytes(LABEL.pack(int(_votes(model, row).labels[0])))
     finally:
         os._exit(0)
 
@@ -274,9 +283,9 @@ def _descriptors() -> Iterable[int]:
     return range(os.sysconf("SC_OPEN_MAX"))
 
 
-def _vote(model: Model, row: Floats) -> int:
-    """The vote of a batch's first row. Where the model's batch is fixed, it is filled with copies of that row."""
-    return int(model.vote(np.repeat(row[np.newaxis], model.batch or 1, axis=0)).labels[0])
+def _votes(model: Model, row: Floats) -> Votes:
+    """The votes of a batch that holds one row; where the model's batch is fixed, copies of that row fill it."""
+    return model.vote(np.repeat(row[np.newaxis], model.batch or 1, axis=0))
 
 
 def _end(child: int) -> None:

@@ -55,6 +55,8 @@ class RowVoter(AbstractContextManager["RowVoter"]):
         self._script = _script() if may_run_script and SCRIPT.encode() in recipe else {}
         self.seconds: float | None = None
         """What a row took when it was tried out, if it was."""
+        self.classes = 0
+        """How many classes the model votes for, once it is ready."""
         self.idle = True
         """Whether no row is at work, or was when something went wrong."""
         self._pipe, theirs = context.Pipe()
@@ -84,10 +86,11 @@ class RowVoter(AbstractContextManager["RowVoter"]):
             return
         try:
             problem = self._pipe.recv_bytes().decode(errors="replace")
+            if problem:
+                raise ValueError(problem)
+            (self.classes,) = LABEL.unpack(self._pipe.recv_bytes(LABEL.size))
         except (EOFError, OSError):
             raise self._ended_early() from None
-        if problem:
-            raise ValueError(problem)
         self._ready = True
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:

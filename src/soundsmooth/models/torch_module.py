@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import first_line
+from ..core.errors import describe_error, first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.layouts import axes_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
@@ -15,11 +15,11 @@ from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
 from .outputs import Output, flagged_output, is_output_flag, output_flag
-from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes
+from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes, declared_classes
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
-from .waiting_voters import why_not_alone
+from .waiting_voters import why_not_alone, why_not_remade
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
 
 if TYPE_CHECKING:
@@ -178,20 +178,37 @@ class TorchModel(Model):
         Otherwise its rows are measured, if they can be; other demands than "auto" and "proved" leave it as it is.
         """
         if self.demand not in ("auto", PROVED):
+            self._try_batch(shape, batch)
             return
         if (batch, *shape) not in self._graphs:
             self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
-        self._independence = PROVED if self._graphs[batch, *shape] is not None else self._without_proof(shape)
+        proved = self._graphs[batch, *shape] is not None
+        self._independence = PROVED if proved else self._without_proof(shape, batch)
 
-    def _without_proof(self, shape: tuple[int, ...]) -> Independence:
+    def _without_proof(self, shape: tuple[int, ...], batch: int) -> Independence:
         """Measured, unless the module cannot vote alone in a fresh process (one that a notebook or script defines).
 
-        Until now the module has not voted: a graph did, or nothing.
+        Until now the module has not voted: a graph did, or nothing. A batch that it cannot take is an error before any
+        process is started.
         """
         if shape not in self._not_alone:
-            self._not_alone[shape] = why_not_alone(self, shape)
+            why_not = self._why_not_remade  # takes the recipe, before the module has seen anything
+            self._try_batch(shape, batch)
+            self._not_alone[shape] = why_not or why_not_alone(self, shape)
         self.unmeasured = self._not_alone[shape]
         return measured() if self.unmeasured is None else CHECKED
+
+    def _try_batch(self, shape: tuple[int, ...], batch: int) -> None:
+        """Run the module on a grey batch of no consequence, unless it has run before: an error now costs nothing."""
+        if self.classes is not None:
+            return
+        try:
+            self.classes = self.vote(self._example(shape, batch)).classes
+        except ValueError:
+            raise
+        except Exception as error:  # it is their code: anything can happen
+            reason = f"{describe_error(error)}{axes_hint(shape)}"
+            raise ValueError(f"the model failed on a batch of shape {[batch, *shape]}: {reason}") from error
 
     def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
         """The graph for batches of inputs of a shape, if it is proved."""
@@ -199,6 +216,7 @@ class TorchModel(Model):
         made = export_module(self._scoring, example)
         self.report = prove_torch(made, example)
         if self.report.proved and made.graph is not None:
+            self.classes = declared_classes(made.scores)
             return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)
         if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
@@ -251,6 +269,10 @@ class TorchModel(Model):
         return self._recipe
 
     @cached_property
+    def _why_not_remade(self) -> str | None:
+        return why_not_remade(self)
+
+    @cached_property
     def _recipe(self) -> bytes:
         """The factory that made the module, or the module itself as it is now, on the CPU."""
         if is_scripted(self._module):
@@ -287,12 +309,15 @@ class TorchModel(Model):
         return batch
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
+        from .torch_scores import chosen_scores, count_classes
+
         torch = self._torch
         try:
             batches = [self.cast(torch.zeros(shape, dtype=self._dtype, device=self._device)) for _ in range(2)]
             with torch.inference_mode():
-                self.forward(batches[0])
+                scores = chosen_scores(self.forward(batches[0]), None)
                 torch.cuda.synchronize(self._device)
+                self.classes = count_classes(scores, len(scores))
                 return True
         except torch.cuda.OutOfMemoryError:
             return False

@@ -63,15 +63,26 @@ def give_back(voter: RowVoter, model: Model, shape: tuple[int, ...]) -> None:
         each.end()
 
 
+def why_not_remade(model: Model) -> str | None:
+    """Why a fresh process cannot make the model again without the script, as far as its recipe tells.
+
+    Guarantee: the model's recipe is taken, if there is one. What the model sees later is not in it.
+    """
+    try:
+        of_script = _defined_by_script(model.recipe())
+    except ValueError as error:
+        return str(error)
+    words = "only the script or notebook that is running defines the model; move it into a file of its own"
+    return words if of_script else None
+
+
 def why_not_alone(model: Model, shape: tuple[int, ...]) -> str | None:
-    """Why a model cannot vote on rows alone, without the script; tried out, since nothing else tells.
+    """Why a model that can be made again cannot vote on rows alone; tried out, since nothing else tells.
 
     Two processes are started at the same time, and wait: a measurement compares them.
     """
     voters: list[RowVoter] = []
     try:
-        if _defined_by_script(model.recipe()):
-            return "only the script or notebook that is running defines the model; move it into a file of its own"
         voters += [take_voter(model, shape, may_run_script=False) for _ in range(MOST)]
         voters[0].wait()
     except ValueError as error:

@@ -18,7 +18,7 @@ _MEANING = {
 
 
 #: Options that the command line has and Python has not.
-_OF_THE_COMMAND = ("limit", "no_votes")
+_OF_THE_COMMAND = ("no_votes",)
 
 
 class OtherTermsError(ValueError):

@@ -11,14 +11,15 @@ from ..certification.goal import FOR_RADII, looks_for
 from ..certification.looks import Group
 from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings
+from ..exact import BOUNDS, price_above
 from ..independence.check import some
 from ..independence.notice import describe_unproved
-from ..exact import BOUNDS, price_above
 from ..models import Identity
 from ..noise import Law
 from ..noise.law import EUCLIDEAN
 from ..smoothing.blocks import BLOCK_COPIES, KEPT_ELEMENTS, VoteBlock, block_size, vote_rounds
 from ..smoothing.job import VotingJob
+from ..smoothing.voting import check_labels
 from .image_votes import ImageVotes
 from .pools import WorkerPool
 from .tasks import Image
@@ -35,22 +36,26 @@ def plan_run(
     secret: Secret,
     allow_mixed: bool = False,
     try_rows: bool = True,
+    continued: bool = False,
 ) -> "RunPlan":
     """The promise is made; what cannot work is rejected before the first draw.
 
     With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
     that took part, which its environment names (docs/scale.md). If it is not to `try_rows`, a model whose independence
-    would be checked or measured is promised without trying that: for a commitment, before anything runs.
+    would be checked or measured is promised without trying that: for a commitment, before anything runs. A run that is
+    `continued` keeps the labels that it promised, be they classes or not.
     """
     images = some(inputs.levels)
-    found = pool.survey(images, settings)
+    found, labels = pool.survey(images, settings), () if continued else inputs.labels
+    check_labels(labels, found.classes)
     identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
     settings = with_looks(settings, found, inputs)
     promise = promise_of(found, identity, inputs, settings, secret)
     if try_rows and found.check:
-        pool.check_rows(images, settings)
-    row = pool.rehearse_rows(images) if try_rows and identity.independence.measured else None
-    notice = describe_unproved(found.unproved, identity.independence, settings, row)
+        check_labels(labels, pool.check_rows(images, settings))
+    alone = pool.rehearse_rows(images) if try_rows and identity.independence.measured else None
+    check_labels(labels, alone and alone.classes)
+    notice = describe_unproved(found.unproved, identity.independence, settings, alone and alone.seconds)
     return RunPlan(
         pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment, notice
     )

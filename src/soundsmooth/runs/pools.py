@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..certification.settings import Settings
 from ..core.grid import Levels
+from ..independence.measure import Rehearsal
 from ..smoothing.classifier import Smoothing
 from .worker import ModelSurvey, Worker
 
@@ -93,20 +94,24 @@ class WorkerPool(ABC):
         found: ModelSurvey = self._first_answer(work, advice, FIRST_SECONDS)
         return found
 
-    def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
-        """A ValueError if rows of the model are seen to depend on each other. After `survey`."""
+    def check_rows(self, images: Sequence[Levels], settings: Settings) -> int | None:
+        """A ValueError if rows of the model are seen to depend on each other; its number of classes, if it tells.
+
+        After `survey`.
+        """
         assert self._first is not None
         self._first.call("check", images, settings)
         seconds = FIRST_SECONDS if self.timeout is None else CHECK_BLOCKS * self.timeout
-        self._first_answer("the model's rows were checked", UNCHECKED, seconds)
+        classes: int | None = self._first_answer("the model's rows were checked", UNCHECKED, seconds)
+        return classes
 
-    def rehearse_rows(self, images: Sequence[Levels]) -> float:
-        """About how many seconds a row alone takes; a ValueError if rows cannot be voted alone. After `survey`."""
+    def rehearse_rows(self, images: Sequence[Levels]) -> Rehearsal:
+        """How rows alone are voted; a ValueError if they cannot be. After `survey`."""
         assert self._first is not None
         self._first.call("rehearse", images)
         advice = "independence checked leaves the measurement out"
-        seconds: float = self._first_answer("rows were voted alone", advice, FIRST_SECONDS)
-        return seconds
+        found: Rehearsal = self._first_answer("rows were voted alone", advice, FIRST_SECONDS)
+        return found
 
     def _first_answer(self, work: str, advice: str, limit: float) -> Any:
         """The answer to the only call that the first worker was given; what goes wrong is raised."""
@@ -155,10 +160,10 @@ class LocalPool(WorkerPool):
         """In the thread that asks: there is nobody to wait for."""
         return Worker(self._smoothing).survey(images, settings)
 
-    def check_rows(self, images: Sequence[Levels], settings: Settings) -> None:
-        Worker(self._smoothing).check(images, settings)
+    def check_rows(self, images: Sequence[Levels], settings: Settings) -> int | None:
+        return Worker(self._smoothing).check(images, settings)
 
-    def rehearse_rows(self, images: Sequence[Levels]) -> float:
+    def rehearse_rows(self, images: Sequence[Levels]) -> Rehearsal:
         return Worker(self._smoothing).rehearse(images)
 
     def _smoothing(self) -> Smoothing:

@@ -144,7 +144,7 @@ def start_run(
     With a `commitment`, another promise is rejected. If it `may_take_over`, and another process has begun the run a
     moment ago with a seed of its own, that seed is ours too. A new run notes the `names` of model and data.
     """
-    plan = plan_run(pool, inputs, settings, hidden, allow_mixed)
+    plan = plan_run(pool, inputs, settings, hidden, allow_mixed, continued=begun_terms(out) is not None)
     if commitment is not None and plan.promise.commitment != commitment:
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {plan.promise.commitment}; compare "
@@ -156,7 +156,7 @@ def start_run(
         begun = begun_terms(out) if may_take_over else None
         if begun is None:
             raise
-    plan = plan_run(pool, inputs, settings, begun.secret, allow_mixed)
+    plan = plan_run(pool, inputs, settings, begun.secret, allow_mixed, continued=True)
     return plan, open_store(out, plan, votes, names)
 
 

@@ -14,7 +14,7 @@ from ..certification.settings import Settings
 from ..core.grid import Levels
 from ..core.machine import processor
 from ..independence.check import check_first, check_rows
-from ..independence.measure import check_measurable, seconds_alone
+from ..independence.measure import Rehearsal, check_measurable, rehearse
 from ..independence.notice import MissingProof, unproved
 from ..models import Identity
 from ..models.environment import environment
@@ -55,6 +55,8 @@ class ModelSurvey:
     """Whether the rows are to be checked before the run."""
     unproved: MissingProof | None = None
     """Why there is no proof, if one was looked for in vain."""
+    classes: int | None = None
+    """How many classes the model votes for, if it tells before it votes."""
 
 
 class WorkerReady(NamedTuple):
@@ -83,17 +85,19 @@ class Worker:
         batch = smoothing.batch_of(images[0].shape, settings)
         check = check_first(smoothing.model, identity)
         why = unproved(smoothing.model)
-        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why)
+        classes = smoothing.model.classes
+        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why, classes)
 
-    def check(self, images: Sequence[Levels], settings: Settings) -> None:
-        """Reject a model whose rows are seen to depend on each other. After `survey`."""
+    def check(self, images: Sequence[Levels], settings: Settings) -> int | None:
+        """Reject a model whose rows are seen to depend on each other; its classes, if it tells. After `survey`."""
         smoothing = self._loaded()
         replica, batch = smoothing.replicas[0], smoothing.batch_of(images[0].shape, settings)
         check_rows(replica.model, replica.sampler, images, min(batch, settings.n))
+        return replica.model.classes
 
-    def rehearse(self, images: Sequence[Levels]) -> float:
-        """About how many seconds a row alone takes; a ValueError if rows cannot be voted alone. After `survey`."""
-        return seconds_alone(self._loaded().replicas[0], images[0].shape)
+    def rehearse(self, images: Sequence[Levels]) -> Rehearsal:
+        """How rows alone are voted; a ValueError if they cannot be. After `survey`."""
+        return rehearse(self._loaded().replicas[0], images[0].shape)
 
     def begin(self, job: VotingJob, keep: int | None) -> WorkerReady:
         """Get ready to vote, unless the model is not the promised one."""

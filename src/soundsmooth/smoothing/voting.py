@@ -173,10 +173,13 @@ def only_number(classes: set[int]) -> int:
     return found
 
 
-def check_labels(labels: Iterable[int | None], classes: int, cure: str = "") -> None:
-    """A ValueError for a label that is none of the model's classes: it would count as a wrong answer in silence."""
-    outside = [label for label in labels if label is not None and label >= classes]
-    if outside:
+def check_labels(labels: Iterable[int | None], classes: int | None, cure: str = "") -> None:
+    """A ValueError for a label that is none of the model's classes: it would count as a wrong answer in silence.
+
+    While the number of classes is not known (None), nothing is rejected.
+    """
+    outside = [label for label in labels if label is not None and classes is not None and label >= classes]
+    if classes is not None and outside:
         raise ValueError(
             f"label {max(outside)} is no class of the model: its classes are 0 to {classes - 1}, and labels must be "
             f"numbered like them{cure}"

@@ -55,5 +55,5 @@ def _inputs(data: Any, layout: Layout, grid: Grid) -> Inputs:
     images, labels = data if isinstance(data, tuple) else (data, None)
     found = load(images, labels=labels, grid=grid, layout=layout)
     if found.indices != tuple(range(len(found))):
-        raise ValueError("the auditor's data is all of it: load it without skip and limit")
+        raise ValueError("the auditor's data is all of it: load it without every and limit")
     return found

@@ -14,7 +14,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ...core.errors import first_line
-from .torch_graph import check_rules
+from .torch_graph import check_rules, output
 from .values import Unproved
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ class Exported:
     batch: int | None
     """The only batch size that the graph takes, if torch could not export it for any."""
     why_not: str = ""
+
+    @property
+    def scores(self) -> tuple[object, ...]:
+        """The shape of the graph's output, as torch.export inferred it; sizes that it left open are no integers."""
+        found = output(self.graph.graph) if self.graph is not None else None
+        return tuple(found.meta["val"].shape) if found is not None and "val" in found.meta else ()
 
 
 def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
