@@ -46,6 +46,21 @@ def _is_left_out(item: pytest.Item, config: pytest.Config, listed: frozenset[str
     return is_slow and bool(config.getoption("--fast"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def threads_wait_asleep() -> None:
+    """Threads of onnxruntime wait for work by spinning, on cores that other processes of the tests need. What they
+    compute is the same if they sleep.
+    """
+    import onnxruntime
+
+    class Options(onnxruntime.SessionOptions):
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_session_config_entry("session.intra_op.allow_spinning", "0")
+
+    onnxruntime.SessionOptions = Options
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all processes of this run of the tests share, and no other run."""
