@@ -17,6 +17,8 @@ from slow import slow_tests
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd")):
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # torch's threads sleep too (see `threads_wait_asleep`)
+
 TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is no counter-example
 settings.register_profile("search", **TIMELESS)
 settings.register_profile("ci", **TIMELESS, derandomize=True)
