@@ -17,6 +17,8 @@ from slow import slow_tests
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd")):
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports Triton
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # torch's threads sleep too (see `threads_wait_asleep`)
+
 TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is no counter-example
 settings.register_profile("search", **TIMELESS)
 settings.register_profile("ci", **TIMELESS, derandomize=True)
@@ -44,6 +46,21 @@ def _is_left_out(item: pytest.Item, config: pytest.Config, listed: frozenset[str
         return True
     is_slow = item.get_closest_marker("slow") is not None or item.nodeid.partition("[")[0] in listed
     return is_slow and bool(config.getoption("--fast"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_wait_asleep() -> None:
+    """Threads of onnxruntime wait for work by spinning, on cores that other processes of the tests need. What they
+    compute is the same if they sleep.
+    """
+    import onnxruntime
+
+    class Options(onnxruntime.SessionOptions):
+        def __init__(self) -> None:
+            super().__init__()
+            self.add_session_config_entry("session.intra_op.allow_spinning", "0")
+
+    onnxruntime.SessionOptions = Options
 
 
 @pytest.fixture(scope="session")

@@ -118,7 +118,7 @@ class Gaussian(Law):
 
         Guarantee: proved in ball arithmetic (`exact.breakpoint_floor`).
         """
-        return _breakpoint(self.sigma, self.grid.q, j, bits)
+        return _breakpoint(self.sigma.numerator, self.sigma.denominator, self.grid.q, j, bits)
 
     def radius(self, p_lower: float, p_upper: float | None) -> float:
         """σ/2 · (Φ⁻¹(p_lower) − Φ⁻¹(p_upper)), where p_upper is 1 − p_lower if there is none.
@@ -155,6 +155,7 @@ def _breakpoints(sigma: Fraction, q: int, reach: int, bits: int) -> tuple[int, .
     return tuple(breakpoint_floors(sigma, q, reach, bits))
 
 
-@lru_cache(maxsize=1 << 14)
-def _breakpoint(sigma: Fraction, q: int, j: int, bits: int) -> int:
-    return breakpoint_floor(sigma, q, j, bits)
+@lru_cache(maxsize=1 << 16)
+def _breakpoint(numerator: int, denominator: int, q: int, j: int, bits: int) -> int:
+    """Two integers are found faster than a fraction, whose hash is a power modulo a prime."""
+    return breakpoint_floor(Fraction(numerator, denominator), q, j, bits)
