@@ -222,8 +222,8 @@ MUTANTS = (
         6,
         "the hits of a measurement are bounded at α/2, not at α/4",
         f"{SRC}/exact/bounds.py",
-        "self.prove([Look(n, kept, n - kept)], alpha / 4)",
-        "self.prove([Look(n, kept, n - kept)], alpha / 2)",
+        "self.prove([Look(n, kept, n - kept)], Schedule.fixed(n, alpha / 4))",
+        "self.prove([Look(n, kept, n - kept)], Schedule.fixed(n, alpha / 2))",
         ("tests/independence/test_measure.py::test_the_auditors_bound_is_the_issuers",),
     ),
     Mutant(

@@ -247,6 +247,11 @@ def test_a_billion_votes(hits: int) -> None:
     assert not bounds.clopper_pearson_lower_holds(two_up, hits, 10**9, A)
 
 
+def runner_up_holds(p_lower: float, p_upper: float, hits: int, others: int, n: int, alpha: Fraction) -> bool:
+    schedule = bounds.Schedule.fixed(n, alpha)
+    return bounds.BOUNDS["runner-up"].holds(p_lower, p_upper, [bounds.Look(n, hits, others)], schedule)
+
+
 @settings(max_examples=40)
 @given(counts(10**5), st.data(), alphas)
 def test_the_runner_ups_bounds(count: tuple[int, int], data: st.DataObject, alpha: Fraction) -> None:
@@ -255,10 +260,10 @@ def test_the_runner_ups_bounds(count: tuple[int, int], data: st.DataObject, alph
     others = data.draw(st.integers(0, n - hits))
     p_lower = exact.clopper_pearson_below(hits, n, alpha / 2)
     p_upper = min(exact.clopper_pearson_above(others, n, alpha / 2), exact.float_above(1 - Fraction(p_lower)))
-    assert bounds.runner_up_holds(p_lower, p_upper, hits, others, n, alpha)
+    assert runner_up_holds(p_lower, p_upper, hits, others, n, alpha)
     if p_lower > 0:
-        assert not bounds.runner_up_holds(p_lower * (1 + 1e-9), p_upper, hits, others, n, alpha)
-    assert not bounds.runner_up_holds(p_lower, p_upper * (1 - 1e-9), hits, others, n, alpha)
+        assert not runner_up_holds(p_lower * (1 + 1e-9), p_upper, hits, others, n, alpha)
+    assert not runner_up_holds(p_lower, p_upper * (1 - 1e-9), hits, others, n, alpha)
 
 
 # --- what is no claim ------------------------------------------------------------------------------------
@@ -268,8 +273,8 @@ def test_the_runner_ups_bounds(count: tuple[int, int], data: st.DataObject, alph
 def test_no_number_is_no_bound(p: float) -> None:
     for _, _, _, holds in ISSUED:
         assert not holds(p, 5, 10, A)
-    assert not bounds.runner_up_holds(p, 0.5, 5, 1, 10, A)
-    assert not bounds.runner_up_holds(0.1, p, 5, 1, 10, A)
+    assert not runner_up_holds(p, 0.5, 5, 1, 10, A)
+    assert not runner_up_holds(0.1, p, 5, 1, 10, A)
 
 
 def test_certainty_is_refused_and_nothing_is_accepted() -> None:

@@ -19,7 +19,7 @@ from soundsmooth import audit
 from soundsmooth.certification.certify import Measurement
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
-from soundsmooth.exact import BOUNDS, Look, clopper_pearson_above, clopper_pearson_below
+from soundsmooth.exact import BOUNDS, Look, Schedule, clopper_pearson_above, clopper_pearson_below
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 
@@ -43,7 +43,7 @@ def honest() -> ss.Certificate:
 def measured_below(hits: int, n: int, measured: Measurement, alpha: Fraction) -> float:
     """The bound of a certificate whose independence is measured."""
     looks = [Look(n, hits, n - hits)]
-    return BOUNDS["clopper-pearson"].prove_alone(looks, measured.rows, measured.lost, alpha)[0]
+    return BOUNDS["clopper-pearson"].prove_alone(looks, measured.rows, measured.lost, Schedule.fixed(n, alpha))[0]
 
 
 def failures(n: int, m: int, p: float, turned: int, bound: np.ndarray) -> float:

@@ -63,20 +63,6 @@ def _beyond_hoeffding(distance: Fraction, n: int, alpha: Fraction) -> bool:
     return bool(decide(attempt))
 
 
-def runner_up_holds(p_lower: float, p_upper: float, hits: int, others: int, n: int, alpha: Fraction) -> bool:
-    """Whether p_lower bounds the winner from below and p_upper the most frequent other from above, each at α/2.
-
-    `others` is the largest count of any other class, "nobody" included. No class has more than 1 − p_lower, so this
-    may stand in for the upper bound (docs/noise.md, 3.11).
-
-    Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
-    """
-    if not clopper_pearson_lower_holds(p_lower, hits, n, alpha / 2) or not math.isfinite(p_upper):
-        return False
-    complement = Fraction(p_upper) >= 1 - Fraction(p_lower)
-    return complement or clopper_pearson_upper_holds(p_upper, others, n, alpha / 2)
-
-
 def clopper_pearson_below(hits: int, n: int, alpha: Fraction) -> float:
     """The auditor's own Clopper–Pearson lower bound.
 
@@ -166,74 +152,126 @@ class Look(NamedTuple):
     """The largest count of any class but the label; "nobody" is one of them."""
 
 
+class Schedule(NamedTuple):
+    """When votes are counted, and which part of α each look spends, as it was promised.
+
+    Guarantee: none; these are promises. `paired` refuses those that no bound holds for.
+    """
+
+    looks: tuple[int, ...]
+    """n_1 < … < n_K."""
+    levels: tuple[Fraction, ...]
+    """α_1, …, α_K, above 0."""
+    thresholds: tuple[float, ...] = ()
+    """The probabilities, rising, that the radii asked for need."""
+
+    @classmethod
+    def fixed(cls, n: int, alpha: Fraction) -> "Schedule":
+        """All of α for one look at n votes."""
+        return cls((n,), (alpha,))
+
+
 @dataclass(frozen=True)
 class Bound:
     """A confidence bound that a promise may name, for the probability of a label chosen without looking at these votes.
 
-    Guarantee: what `prove` gives is on the safe side of the bound at α, and `holds` is True only for such numbers.
+    The looks are the first ones of the schedule. Whoever decided that they are all, for whatever reason, the guarantee
+    is the same (docs/noise.md, 3.14).
+
+    Guarantee: except with probability α = α_1 + … + α_K, what `prove` gives is on the safe side, after every look; and
+    `holds` is True only for numbers of which this is proved.
     """
 
-    prove: Callable[[Sequence[Look], Fraction], Bounds]
+    prove: Callable[[Sequence[Look], Schedule], Bounds]
     """The p_lower and p_upper that the auditor would give."""
-    holds: Callable[[float, float | None, Sequence[Look], Fraction], bool]
+    holds: Callable[[float, float | None, Sequence[Look], Schedule], bool]
     """Whether p_lower and p_upper are proved to be on the safe side."""
     two_sided: bool = False
     """Whether it bounds the other classes from above: then a label wins with p_lower > p_upper, not with > ½."""
     measurable: bool = False
     """Whether it goes with measured independence: docs/audit.md, Theorem 4, is proved for it."""
+    repeatable: bool = True
+    """Whether it goes with more than one look."""
+    radii: bool = False
+    """Whether it needs the thresholds of radii that are asked for."""
+    positions: bool = True
+    """Whether it holds where a vote may depend on the row's position in its batch."""
 
 
-def kept_alone(hits: int, n: int, rows: int, lost: int, alpha: Fraction) -> int:
+def kept_alone(hits: int, n: int, rows: int, lost: int, level: Fraction) -> int:
     """How many of n copies at least vote for the label when they are voted alone, if `lost` of the `rows` that were
     drawn among them do not.
 
-    Guarantee: too large with probability at most α/2 over the choice of the rows, whatever the votes are: given the
+    Guarantee: too large with probability at most level/2 over the choice of the rows, whatever the votes are: given the
     votes, the lost ones among m rows that are drawn with repetition are binomial.
     """
-    share = Fraction(clopper_pearson_above(lost, rows, alpha / 2))
+    share = Fraction(clopper_pearson_above(lost, rows, level / 2))
     return max(0, hits - floor(n * share))
 
 
-def the_only(looks: Sequence[Look]) -> Look:
-    """Guarantee: the look of a bound that holds for one look only; a ValueError if there are more, or none."""
-    if len(looks) != 1:
-        raise ValueError(f"this bound holds for one look at a fixed number of votes, not for {len(looks)}")
-    return looks[0]
+def paired(looks: Sequence[Look], schedule: Schedule) -> list[tuple[Look, Fraction]]:
+    """Each look that was taken, with its level.
+
+    Guarantee: the looks begin the schedule, and the schedule rises and spends less than 1; a ValueError otherwise.
+    """
+    promised = schedule.looks
+    rises = promised and list(promised) == sorted({*promised}) and promised[0] > 0
+    if not rises or len(promised) != len(schedule.levels):
+        raise ValueError(f"no schedule has the looks {promised} with {len(schedule.levels)} levels")
+    if min(schedule.levels) <= 0 or sum(schedule.levels) >= 1:
+        raise ValueError(f"the levels are not above 0, or add up to 1: {', '.join(map(str, schedule.levels))}")
+    if tuple(look.n for look in looks) != promised[: len(looks)]:
+        raise ValueError(f"{', '.join(str(look.n) for look in looks)} votes were counted, not as promised: {promised}")
+    return [(look, schedule.levels[k]) for k, look in enumerate(looks)]
 
 
 def _one_sided(
     below: Callable[[int, int, Fraction], float],
     lower_holds: Callable[[float, int, int, Fraction], bool],
     measurable: bool = False,
+    repeatable: bool = True,
 ) -> Bound:
-    """The bound from the winner's hits alone, for one look."""
+    """The bound from the winner's hits alone: it holds if that of one look does."""
 
-    def prove(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-        n, hits, _ = the_only(looks)
-        return below(hits, n, alpha), None
+    def seen(looks: Sequence[Look], schedule: Schedule) -> list[tuple[int, int, Fraction]]:
+        found = paired(looks, schedule)
+        if not repeatable and len(schedule.looks) > 1:
+            raise ValueError(f"this bound holds for one look at a fixed number of votes, not for {len(schedule.looks)}")
+        return [(look.hits, look.n, level) for look, level in found]
 
-    def holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-        n, hits, _ = the_only(looks)
-        return p_upper is None and lower_holds(p_lower, hits, n, alpha)
+    def prove(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+        return max((below(*each) for each in seen(looks, schedule)), default=0.0), None
 
-    return Bound(prove, holds, measurable=measurable)
+    def holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], schedule: Schedule) -> bool:
+        found = seen(looks, schedule)
+        return p_upper is None and (p_lower == 0 or any(lower_holds(p_lower, *each) for each in reversed(found)))
 
-
-def _prove_runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, others = the_only(looks)
-    p_lower = clopper_pearson_below(hits, n, alpha / 2)
-    return p_lower, min(clopper_pearson_above(others, n, alpha / 2), float_above(1 - Fraction(p_lower)))
+    return Bound(prove, holds, measurable=measurable, repeatable=repeatable)
 
 
-def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], alpha: Fraction) -> bool:
-    n, hits, others = the_only(looks)
-    return p_upper is not None and runner_up_holds(p_lower, p_upper, hits, others, n, alpha)
+def _prove_runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    p_lower, p_upper = 0.0, 1.0
+    for (n, hits, others), level in paired(looks, schedule):
+        p_lower = max(p_lower, clopper_pearson_below(hits, n, level / 2))
+        p_upper = min(p_upper, clopper_pearson_above(others, n, level / 2))
+    return p_lower, min(p_upper, float_above(1 - Fraction(p_lower)))
+
+
+def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], schedule: Schedule) -> bool:
+    found = [(look, level / 2) for look, level in reversed(paired(looks, schedule))]
+    if p_upper is None or not (math.isfinite(p_lower) and math.isfinite(p_upper)):
+        return False
+    if p_lower > 0 and not any(clopper_pearson_lower_holds(p_lower, look.hits, look.n, half) for look, half in found):
+        return False
+    if p_upper >= 1 or Fraction(p_upper) >= 1 - Fraction(p_lower):
+        return True
+    return any(clopper_pearson_upper_holds(p_upper, look.others, look.n, half) for look, half in found)
 
 
 #: By name, as promises have it; the first is the default.
 BOUNDS = {
     "clopper-pearson": _one_sided(clopper_pearson_below, clopper_pearson_lower_holds, measurable=True),
-    "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds),
+    "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds, repeatable=False),
     "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
 }
 

@@ -5,12 +5,11 @@ the model voted: that takes a replay (`replay`).
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
-from .bounds import BOUNDS, Look, kept_alone
+from .bounds import BOUNDS, Look, Schedule, kept_alone, paired
 from .claim import AuditTerms, Claim, VoteCounts, read_claim, read_terms
 from .distance import after_paying, before_paying, possible
 
@@ -86,24 +85,24 @@ def prove(
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
-    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(label, votes, promised, lost))
+    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence([votes.look(label)], promised, lost))
     radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
     return p_lower, p_upper, radius
 
 
-def evidence(label: int, votes: VoteCounts, promised: AuditTerms, lost: int | None) -> tuple[list[Look], Fraction]:
-    """What the promised bound is asked about, and at which level.
+def evidence(looks: Sequence[Look], promised: AuditTerms, lost: int | None) -> tuple[Sequence[Look], Schedule]:
+    """What the promised bound is asked about, and at which levels.
 
-    If independence was promised to be measured: the hits that are kept alone, at α/4 (docs/audit.md, Theorem 4).
+    If independence was promised to be measured: the hits of the last look that are kept alone, at a quarter of its
+    level (docs/audit.md, Theorem 4).
 
-    Guarantee: the bound at this level holds at α for the class, and where independence is measured for any class.
+    Guarantee: the bound at these levels holds at α for the class, and where independence is measured for any class.
     """
-    look = votes.look(label)
-    if promised.again is None:
-        return [look], promised.alpha
-    gone = promised.again if lost is None else lost
-    kept = kept_alone(look.hits, look.n, promised.again, gone, promised.alpha)
-    return [Look(look.n, kept, look.n - kept)], promised.alpha / 4
+    if promised.again is None or not looks:
+        return looks, promised.schedule
+    (n, hits, _), level = paired(looks, promised.schedule)[-1]
+    kept = kept_alone(hits, n, promised.again, promised.again if lost is None else lost, level)
+    return [Look(n, kept, n - kept)], Schedule.fixed(n, level / 4)
 
 
 def _impossible_counts(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
@@ -169,7 +168,7 @@ def _unproved(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
 
 def bounds_hold(claimed: Claim, promised: AuditTerms) -> bool:
     """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
-    found = evidence(claimed.selection.top, claimed.estimation, promised, claimed.lost)
+    found = evidence([claimed.estimation.look(claimed.selection.top)], promised, claimed.lost)
     return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
-from .bounds import BOUNDS, Look
+from .bounds import BOUNDS, Look, Schedule
 from .distance import TOLERANCE
 from .laws import LAWS, Law
 
@@ -27,6 +27,8 @@ DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 GIVEN = re.compile("[0-9a-f]{64} tolerance=([0-9/]{1,100})")
 GRID = re.compile("levels=([1-9][0-9]{0,4}) q=([1-9][0-9]{0,7}) offset=[-0-9/]{1,4000}")
 SHAPE = re.compile("([1-9][0-9]{0,15}( [1-9][0-9]{0,15}){0,63})?")
+#: To be replaced by one look at n.
+NONE_GIVEN = Schedule((), ())
 #: No stream of noise has room for larger inputs.
 MOST_SIZE = 1 << 51
 
@@ -70,6 +72,16 @@ class AuditTerms:
     rounding: Fraction | None = None
     """The square of the most that rounding to the grid costs an input of a prediction, tolerance²·d; None if all images
     are on the grid, and nothing was to be paid."""
+    schedule: Schedule = NONE_GIVEN
+    """When votes are counted, and what each look spends of α; if none is given, all of it at n."""
+    looked: bool = False
+    """Whether looks were promised. Then each certificate says what was counted at them."""
+
+    def __post_init__(self) -> None:
+        if not self.schedule.looks:
+            object.__setattr__(self, "schedule", Schedule.fixed(self.n, self.alpha))
+        if self.schedule.looks[-1] != self.n or sum(self.schedule.levels) > self.alpha:
+            raise ValueError(f"the looks do not end at n = {self.n}, or spend more than alpha = {self.alpha}")
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,8 @@ class Claim:
     """How many of the rows that were voted again were hits only in their batch, if independence was measured."""
     paid: float | None = None
     """What the radius is less by, if floats were rounded to the grid."""
+    looks: tuple[Look, ...] | None = None
+    """What was counted at each look, for the selected class; None if no looks were promised."""
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:

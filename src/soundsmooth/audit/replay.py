@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor, prod
 
-from .bounds import BOUNDS, clopper_pearson_above, clopper_pearson_below, kept_alone
+from .bounds import BOUNDS, Schedule, clopper_pearson_above, clopper_pearson_below, kept_alone
 from .check import prove
 from .claim import AuditTerms, VoteCounts
 from .distance import after_paying
@@ -97,7 +97,8 @@ def from_replayed(
     if not replayed.total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    here = replace(promised, alpha=level, again=rows if measured else None)
+    once = Schedule.fixed(replayed.total, level)
+    here = replace(promised, n=replayed.total, alpha=level, again=rows if measured else None, schedule=once)
     p_lower, _, radius = prove(label, replayed, here, lost if measured else None)
     return Confirmed(p_lower, radius, promised.alpha)
 

@@ -6,7 +6,7 @@ The procedures that sample and predict are `smoothing.voting.sample_under_noise`
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..exact import BOUNDS, Look, radius_after
+from ..exact import BOUNDS, Look, Schedule, radius_after
 from ..noise import Law, Purpose
 from .settings import Settings
 
@@ -85,10 +85,11 @@ def certify(
         )
     label = selection.top
     bound, looks = BOUNDS[settings.bound], [estimation.look(label)]
+    schedule = Schedule.fixed(settings.n, settings.alpha)
     if measured is None:
-        p_lower, p_upper = bound.prove(looks, settings.alpha)
+        p_lower, p_upper = bound.prove(looks, schedule)
     else:
-        p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, settings.alpha)
+        p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, schedule)
     if not p_lower > (0.5 if p_upper is None else p_upper):
         return Verdict(None, 0.0, p_lower, p_upper)
     radius = law.radius(p_lower, p_upper)

@@ -6,7 +6,7 @@ docs/noise.md.
 
 from .balls import float_above, float_below
 from .binomial import clopper_pearson_above, clopper_pearson_below, fair_coin_rejected, hoeffding_below
-from .bounds import BOUNDS, Bound, BoundName, Look
+from .bounds import BOUNDS, Bound, BoundName, Look, Schedule
 from .breakpoints import breakpoint_floor, breakpoint_floors
 from .distance import distance_above, price_above, radius_after
 from .radius import radius_below, radius_two_below
@@ -18,6 +18,7 @@ __all__ = [
     "BoundName",
     "Look",
     "Rational",
+    "Schedule",
     "breakpoint_floor",
     "breakpoint_floors",
     "clopper_pearson_above",

@@ -1,12 +1,14 @@
 """The confidence bounds that a certificate may name, one entry of `BOUNDS` each.
 
 A bound gets looks: how many votes were counted each time, how many of them were hits, how many fell to the most
-frequent other class. The bounds of today look once, at a number of votes that was fixed beforehand.
+frequent other class. When votes are counted, and which part of α each look spends, was fixed beforehand. Who stops
+after which look, and why, does not matter: docs/noise.md, 3.14.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import floor
 from typing import Literal, NamedTuple
 
@@ -29,6 +31,25 @@ class Look(NamedTuple):
     """The largest count of any class but the label; "nobody" is one of them."""
 
 
+class Schedule(NamedTuple):
+    """When votes are counted and how α is spent; fixed before the first vote.
+
+    Guarantee: none; these are promises. `taken` refuses a schedule that is none.
+    """
+
+    looks: tuple[int, ...]
+    """n_1 < … < n_K: each look counts the first so many copies."""
+    levels: tuple[Fraction, ...]
+    """α_1, …, α_K, all above 0; their sum is at most α."""
+    thresholds: tuple[float, ...] = ()
+    """The rising probabilities that belong to the radii asked for; only where the bound needs them."""
+
+    @classmethod
+    def fixed(cls, n: int, alpha: Fraction) -> "Schedule":
+        """One look, at a number of votes that is fixed, spends all of α."""
+        return cls((n,), (alpha,))
+
+
 @dataclass(frozen=True)
 class Bound:
     """A confidence bound for the probability of a label that was chosen without looking at these votes.
@@ -37,67 +58,98 @@ class Bound:
     label's probability and p_upper, if there is one, at least that of each other class.
     """
 
-    prove: Callable[[Sequence[Look], Fraction], Bounds]
+    prove: Callable[[Sequence[Look], Schedule], Bounds]
     two_sided: bool = False
     """Whether it also bounds the other classes from above: then a label wins with p_lower > p_upper, not with > ½."""
     measurable: bool = False
     """Whether it goes with measured independence: docs/audit.md, Theorem 4, is proved for it."""
+    repeatable: bool = True
+    """Whether it goes with more than one look."""
+    radii: bool = False
+    """Whether it needs the thresholds of radii that are asked for."""
+    positions: bool = True
+    """Whether it holds for a classifier that depends on the position of a row in its batch (docs/noise.md, 3.14)."""
 
-    def prove_alone(self, looks: Sequence[Look], rows: int, lost: int, alpha: Fraction) -> Bounds:
+    def prove_alone(self, looks: Sequence[Look], rows: int, lost: int, schedule: Schedule) -> Bounds:
         """The same for the probability that one row, alone, votes for the label, which may be any.
 
-        Of the n copies, D are hits in their batch and would not be alone; D/n ≤ u, the Clopper–Pearson upper bound from
-        the `rows` that were voted again and the `lost` ones among them, except with probability α/2. So at least
-        hits − ⌊n·u⌋ copies are hits alone, and these are independent whatever the batches do: the lower bound from
-        them, at α/4, is above ½ and wrong, for any class at all, with probability at most α/2. Any class: a model with
-        a memory may have selected the label with the copies for estimation in view (docs/audit.md, Theorem 4).
+        Only the last look counts, at its level α. Of its n copies, D are hits in their batch and would not be alone;
+        D/n ≤ u, the Clopper–Pearson upper bound from the `rows` of them that were voted again and the `lost` ones among
+        these, except with probability α/2. So at least hits − ⌊n·u⌋ copies are hits alone, and these are independent
+        whatever the batches do: the lower bound from them, at α/4, is above ½ and wrong, for any class at all, with
+        probability at most α/2. Any class: a model with a memory may have selected the label with the copies for
+        estimation in view (docs/audit.md, Theorem 4). The levels of all looks add up to at most that of the whole.
         (docs/independence.md. The difference of the two bounds would be too large where votes of a batch depend on
         each other: then the hits in batches are not binomial.)
 
-        Guarantee: at most the true value of this bound.
+        Guarantee: at most the true value of this bound, 0 without a look.
         """
         if not self.measurable:
             raise ValueError("this bound does not go with measured independence")
-        n, hits, _ = the_only(looks)
+        counted = taken(looks, schedule)
+        if not counted:
+            return 0.0, None
+        (n, hits, _), alpha = counted[-1]
         share = Fraction(clopper_pearson_above(lost, rows, alpha / 2))
         kept = max(0, hits - floor(n * share))
-        return self.prove([Look(n, kept, n - kept)], alpha / 4)
+        return self.prove([Look(n, kept, n - kept)], Schedule.fixed(n, alpha / 4))
 
 
-def the_only(looks: Sequence[Look]) -> Look:
-    """The look of a bound that looks once.
+def taken(looks: Sequence[Look], schedule: Schedule) -> list[tuple[Look, Fraction]]:
+    """The looks that were taken, each with the level that it spends.
 
-    Guarantee: it is the only one; a ValueError otherwise. The bound would not hold if there were more.
+    Guarantee: they are the first ones of the schedule, which rises and spends less than 1 in all; a ValueError
+    otherwise. What was counted at one look is counted at the next.
     """
-    if len(looks) != 1:
-        raise ValueError(f"this bound holds for one look at a fixed number of votes, not for {len(looks)}")
-    return looks[0]
+    _check_schedule(schedule)
+    if [look.n for look in looks] != list(schedule.looks[: len(looks)]):
+        raise ValueError(f"the votes were counted at {[look.n for look in looks]}, not at {list(schedule.looks)}")
+    before = Look(0, 0, 0)
+    for look in looks:
+        if not 0 <= look.hits - before.hits <= look.n - before.n or not before.others <= look.others <= look.n:
+            raise ValueError(f"{look} cannot follow {before}")
+        before = look
+    return list(zip(looks, schedule.levels, strict=False))
 
 
-def _clopper_pearson(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return clopper_pearson_below(hits, n, alpha), None
+def _check_schedule(schedule: Schedule) -> None:
+    looks, levels = schedule.looks, schedule.levels
+    if not looks or len(looks) != len(levels):
+        raise ValueError(f"{len(looks)} looks cannot have {len(levels)} levels")
+    if any(after <= before for before, after in pairwise((0, *looks))):
+        raise ValueError(f"the numbers of votes at which they are counted must rise: {list(looks)}")
+    if not all(level > 0 for level in levels) or not sum(levels) < 1:
+        raise ValueError(f"the levels must be above 0 and their sum below 1: {[str(level) for level in levels]}")
 
 
-def _hoeffding(looks: Sequence[Look], alpha: Fraction) -> Bounds:
-    n, hits, _ = the_only(looks)
-    return hoeffding_below(hits, n, alpha), None
+def _clopper_pearson(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    """Each bound exceeds the truth with probability at most its level, and the largest is one of them."""
+    counted = taken(looks, schedule)
+    return max([0.0, *(clopper_pearson_below(look.hits, look.n, level) for look, level in counted)]), None
 
 
-def _runner_up(looks: Sequence[Look], alpha: Fraction) -> Bounds:
+def _hoeffding(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    counted = taken(looks, schedule)
+    if len(schedule.looks) != 1:
+        raise ValueError(f"hoeffding holds for one look at a fixed number of votes, not for {len(schedule.looks)}")
+    return max([0.0, *(hoeffding_below(look.hits, look.n, level) for look, level in counted)]), None
+
+
+def _runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     """The most frequent of the others dominates the count of the true runner-up, whichever class that is, and the bound
     rises with the count: no price for the number of classes. (Bounding the runner-up that selection named would leave
     out all the others.)
     """
-    n, hits, others = the_only(looks)
-    p_lower = clopper_pearson_below(hits, n, alpha / 2)
-    return p_lower, min(clopper_pearson_above(others, n, alpha / 2), float_above(1 - Fraction(p_lower)))
+    halves = [(look, level / 2) for look, level in taken(looks, schedule)]
+    p_lower = max([0.0, *(clopper_pearson_below(look.hits, look.n, half) for look, half in halves)])
+    p_upper = min([1.0, *(clopper_pearson_above(look.others, look.n, half) for look, half in halves)])
+    return p_lower, min(p_upper, float_above(1 - Fraction(p_lower)))
 
 
 #: The names, as settings and promises have them; the first is the default.
 BoundName = Literal["clopper-pearson", "hoeffding", "runner-up"]
 BOUNDS: dict[str, Bound] = {
     "clopper-pearson": Bound(_clopper_pearson, measurable=True),
-    "hoeffding": Bound(_hoeffding),
+    "hoeffding": Bound(_hoeffding, repeatable=False),
     "runner-up": Bound(_runner_up, two_sided=True),
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from scipy.stats import binom
 
-from soundsmooth.exact import BOUNDS, Look
+from soundsmooth.exact import BOUNDS, Look, Schedule
 from soundsmooth.lab.gallery.certifiers import CertifierTask, Ours
 from soundsmooth.lab.gallery.entries.common_coin import ALPHA, RUNS, SIGMA, TOO_MANY, P, bounds, run
 from soundsmooth.lab.gallery.false_rates import judge_rate
@@ -20,7 +20,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="rows are voted 
 
 
 def bound(lost: int) -> float:
-    return BOUNDS["clopper-pearson"].prove_alone([Look(N, N, 0)], AGAIN, lost, ALPHA)[0]
+    return BOUNDS["clopper-pearson"].prove_alone([Look(N, N, 0)], AGAIN, lost, Schedule.fixed(N, ALPHA))[0]
 
 
 @needs_fork

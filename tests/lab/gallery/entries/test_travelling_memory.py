@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.core.decimals import truncated
-from soundsmooth.exact import BOUNDS, Look
+from soundsmooth.exact import BOUNDS, Look, Schedule
 from soundsmooth.lab.gallery.certifiers import Ours
 from soundsmooth.lab.gallery.entries.travelling_memory import Remembering, run
 from soundsmooth.lab.gallery.measured import AGAIN
@@ -25,7 +25,7 @@ def test_class_1_is_certified_though_no_row_alone_has_it() -> None:
     assert naive.finding is Finding.FALSE_POINT
     assert naive.radius is not None
     assert naive.radius > 0.6
-    p_lower, _ = BOUNDS["clopper-pearson"].prove_alone([Look(N, N, 0)], AGAIN, 0, ALPHA)
+    p_lower, _ = BOUNDS["clopper-pearson"].prove_alone([Look(N, N, 0)], AGAIN, 0, Schedule.fixed(N, ALPHA))
     assert f"p ≥ {truncated(p_lower, 4)}" in naive.note
     assert ours.finding is Finding.ABSTAINS
     assert "p ≥ 0.0000" in ours.note
