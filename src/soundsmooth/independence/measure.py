@@ -71,8 +71,10 @@ class SampledRows:
         return sum(row in gone for row in self.rows)
 
 
-def sample_rows(secret: Secret, promise: Promise, index: int) -> SampledRows | None:
+def sample_rows(secret: Secret, promise: Promise, index: int, copies: int | None = None) -> SampledRows | None:
     """The rows that promise, seed and nonce fix for the input of that number; None if none were promised.
+
+    They are among the first `copies`, those up to the look at which the image stopped; by default among all n.
 
     Guarantee: a function of these alone. So they are the same in every run under the promise, however it is kept,
     and for whoever checks it.
@@ -80,7 +82,7 @@ def sample_rows(secret: Secret, promise: Promise, index: int) -> SampledRows | N
     count = promise.independence.rows
     if count is None:
         return None
-    return SampledRows(tuple(sorted(secret.rows(promise, index, count, int(promise.values["n"])))))
+    return SampledRows(tuple(sorted(secret.rows(promise, index, count, copies or int(promise.values["n"])))))
 
 
 def rows_by_block(
