@@ -190,15 +190,15 @@ def test_a_full_replay_is_a_certificate_of_its_own() -> None:
     blocks = [ReplayBlock(100, 100, 93), ReplayBlock(100, 3, 95)]
     found = struck_out(blocks, promised(200), Fraction(1, 10**9))
     assert found.p_lower == clopper_pearson_below(188, 200, QUARTER)
-    assert found.p_lower == from_replayed(0, VoteCounts((188, 12)), promised(200)).p_lower
+    assert found.p_lower == from_replayed(0, [VoteCounts((188, 12))], promised(200)).p_lower
 
 
 def test_no_replay_proves_nothing() -> None:
     nothing = struck_out([ReplayBlock(100, 100)] * 3, promised(300), QUARTER)
     assert (nothing.p_lower, nothing.radius) == (0, 0)
-    nothing = from_replayed(0, VoteCounts((0, 0)), promised(300))
+    nothing = from_replayed(0, [VoteCounts((0, 0))], promised(300))
     assert (nothing.p_lower, nothing.radius) == (0, 0)
-    nothing = with_mismatches(300, 0, 0, promised(300))
+    nothing = with_mismatches([300], 0, 0, promised(300))
     assert (nothing.p_lower, nothing.radius) == (0, 0)
 
 
@@ -235,7 +235,7 @@ def test_impossible_blocks(copies: int, hits: int, replayed: int | None) -> None
 
 def test_replayed_votes_alone_and_why_the_choice_must_not_look() -> None:
     """One of three blocks of 8: an error of at most α if it is fixed or drawn; more if it is the one with most hits."""
-    lower = [from_replayed(0, VoteCounts((hits, 8 - hits)), promised(24)).p_lower for hits in range(9)]
+    lower = [from_replayed(0, [VoteCounts((hits, 8 - hits))], promised(24)).p_lower for hits in range(9)]
     errors = [sum((binomial(8, h, p) for h in range(9) if Fraction(lower[h]) > p), Fraction(0)) for p in TRUTHS]
     assert max(errors) <= QUARTER
     assert 1 - (1 - max(errors)) ** 3 > QUARTER
@@ -243,7 +243,7 @@ def test_replayed_votes_alone_and_why_the_choice_must_not_look() -> None:
 
 def label_error(n: int, level: Fraction, selection_replayed: bool, ps: tuple[Fraction, ...]) -> Fraction:
     """The probability that some label, chosen with all votes in view, is confirmed with a bound above its truth."""
-    lower = [from_replayed(0, VoteCounts((h, n - h)), promised(n, level), selection_replayed) for h in range(n + 1)]
+    lower = [from_replayed(0, [VoteCounts((h, n - h))], promised(n, level), selection_replayed) for h in range(n + 1)]
     error = Fraction(0)
     for first in range(n + 1):
         for second in range(n + 1 - first):
@@ -276,8 +276,8 @@ def test_the_price_of_a_chosen_label_is_needed() -> None:
 
 def test_the_runner_ups_bound_pays_for_each_class() -> None:
     votes, terms = VoteCounts((400, 100, 50), 10), promised(10**5, Fraction(3, 1000), "runner-up")
-    replayed = from_replayed(0, votes, terms)
-    chosen = from_replayed(0, votes, terms, selection_replayed=False)
+    replayed = from_replayed(0, [votes], terms)
+    chosen = from_replayed(0, [votes], terms, selection_replayed=False)
     assert chosen.p_lower == clopper_pearson_below(400, 560, Fraction(1, 2000))
     assert replayed.p_lower == clopper_pearson_below(400, 560, Fraction(3, 2000))
     assert 0 < chosen.radius < replayed.radius
@@ -291,7 +291,7 @@ def mismatch_error(subtract: bool) -> float:
     """60 rows, 30 replayed. A row is a true hit with probability p = 0.5, a false one with probability 0.15."""
     n, replayed, p, d = 60, 30, 0.5, 0.15
     terms = promised(n, Fraction(1, 2))
-    lower = cache(lambda hits, false: with_mismatches(hits, false, replayed, terms).p_lower)
+    lower = cache(lambda hits, false: with_mismatches([hits], false, replayed, terms).p_lower)
     plain = cache(lambda hits: clopper_pearson_below(hits, n, QUARTER))
     error = 0.0
     for false in range(replayed + 1):
@@ -322,11 +322,11 @@ def test_mismatches_prove_nothing_against_a_forger() -> None:
     blocks = [ReplayBlock(5000, 5000 if j % 2 else 1667, None if j else 1667) for j in range(20)]
     hits = sum(block.hits for block in blocks)
     assert detection(20, 10, 1) == Fraction(1, 2)
-    assert with_mismatches(hits, 0, 5000, terms).radius > 0
+    assert with_mismatches([hits], 0, 5000, terms).radius > 0
     assert struck_out(blocks, terms, Fraction(1, 1000)).radius == 0
 
 
 @pytest.mark.parametrize(("false", "replayed"), [(-1, 10), (11, 10), (1, 1001)])
 def test_impossible_mismatches(false: int, replayed: int) -> None:
     with pytest.raises(ValueError, match="not possible"):
-        with_mismatches(900, false, replayed, promised(1000))
+        with_mismatches([900], false, replayed, promised(1000))

@@ -15,7 +15,7 @@ BETA = Fraction(1, 1000)
 def replayed(count: int, drawn: int, escaped: int) -> Replay:
     """Of certificates with 20 blocks each."""
     proved = Confirmed(0.9, 0.5, BETA)
-    claimed = [Claimed(i, i, 1, 1, 0.5, 0.9) for i in range(count)]
+    claimed = [Claimed(i, i, 1, 1, 0.5, 0.9, 100) for i in range(count)]
     statements = tuple(Statement(each, 100, 0, 0, True, proved, proved, None, False) for each in claimed)
     return Replay(20 * count, drawn, BETA, escaped, 0, 0, 0, None, True, statements, (0.5,) * count)
 

@@ -232,7 +232,7 @@ def test_a_partial_replay_is_no_full_one(whole: bytes, tmp_path: Path, say: Said
 def replayed(drawn: int, differ: int, failed: int, radius: float) -> Replay:
     """What a replay of one certificate with radius 0.5 may have come to."""
     half = Confirmed(0.9, radius, Fraction(1, 1000))
-    statement = Statement(Claimed(0, 0, 1, 1, 0.5, 0.9), drawn, differ, failed, True, half, half, None, False)
+    statement = Statement(Claimed(0, 0, 1, 1, 0.5, 0.9, 100), drawn, differ, failed, True, half, half, None, False)
     return Replay(20, drawn, Fraction(1, 1000), 20 - drawn, 0, differ, failed, None, True, (statement,), (radius,))
 
 

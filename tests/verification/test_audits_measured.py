@@ -81,7 +81,7 @@ def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
     rows = sum(len(drawn.inside(each.block).rows) for each in blocks)
     promised = audit.read_terms(terms.promise.values)
     first, second = result.replay.statements
-    expected = from_replayed(0, VoteCounts((hits, 200 - hits)), promised, rows=rows, lost=0)
+    expected = from_replayed(0, [VoteCounts((hits, 200 - hits))], promised, rows=rows, lost=0)
     assert 0 < first.alone.radius == expected.radius < first.claimed.radius
     assert (second.alone.radius, second.copies) == (0, 0)
 
@@ -219,8 +219,8 @@ def test_struck_out_with_measured_rows_is_the_certificates_bound() -> None:
 
 
 def test_without_rows_nothing_is_proved() -> None:
-    assert from_replayed(0, VoteCounts((100, 0)), terms(1000, 100)).p_lower == 0
-    assert from_replayed(0, VoteCounts((100, 0)), terms(1000, 100), rows=0, lost=0).p_lower == 0
+    assert from_replayed(0, [VoteCounts((100, 0))], terms(1000, 100)).p_lower == 0
+    assert from_replayed(0, [VoteCounts((100, 0))], terms(1000, 100), rows=0, lost=0).p_lower == 0
 
 
 def worst_share_of_false_counts(less: int, weighted: bool) -> Fraction:

@@ -18,16 +18,21 @@ If independence was promised to be measured, p is the probability of a row alone
 rows that lie in it, which are voted again alone with the block. Let l_j be how many of them are lost (hits in the batch
 and not alone) on the auditor's machine; the stored number may be another.
 
+Where looks were promised, an image ends at one of them, for whatever reason. Its blocks end there, no block contains a
+look in its middle, and each look has a level of its own. A run without looks has one look, at n, with all of α.
+
 Each statement holds at its own error. Whoever looks at several and keeps the best pays the sum of their errors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from math import ceil, floor, prod
+from typing import NamedTuple
 
-from .bounds import BOUNDS, Schedule, clopper_pearson_above, clopper_pearson_below, kept_alone
-from .check import prove
+from .bounds import BOUNDS, Look, Schedule, clopper_pearson_above
+from .check import evidence, wins
 from .claim import AuditTerms, VoteCounts
 from .distance import after_paying
 from .doubles import float_below
@@ -74,33 +79,79 @@ class ReplayBlock:
             raise ValueError(f"of {self.rows} rows {self.lost} or {self.replayed_lost} cannot be lost")
 
 
+class Urn(NamedTuple):
+    """What was drawn from: so many places for blocks, whether a block lies in each or not, and so many of them."""
+
+    places: int
+    drawn: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every place was drawn. This is known before the draw."""
+        return self.drawn == self.places
+
+
 def from_replayed(
     label: int,
-    replayed: VoteCounts,
+    replayed: Sequence[VoteCounts],
     promised: AuditTerms,
     selection_replayed: bool = True,
     rows: int = 0,
     lost: int = 0,
+    whole: bool = False,
 ) -> Confirmed:
     """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
+
+    `replayed` has, for each look that was taken, the votes of all replayed copies up to it. If every place of the urn
+    was drawn (`whole`), these are all votes, and the promised bound is computed anew. Otherwise a bound for set radii
+    gives way to Clopper–Pearson, whose looks may be at any numbers of copies.
 
     If independence was promised to be measured, `rows` counts the promised rows of the replayed blocks, as often as
     they were drawn, and `lost` those of them that were lost alone. Given how many there are, they are uniform among the
     replayed copies, and independent of all votes: the theorem of measured certificates holds for these copies as for
     all. Without them nothing is proved.
 
-    Guarantee: the claim of `Confirmed` at error α. Whatever blocks are replayed, as long as their choice does not
-    depend on the votes, the replayed votes are independent with the law of all votes; the issuer knows them, but does
-    not choose them.
+    Guarantee: the claim of `Confirmed` at error α, whatever made the image stop. Whatever blocks are replayed, as long
+    as their choice does not depend on the votes, the replayed votes up to each look are independent with the law of all
+    votes; the issuer knows them, but chooses nothing but the look.
     """
     measured = promised.again is not None
-    if not replayed.total or (measured and not rows):
+    if not replayed or not replayed[-1].total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
-    level = promised.alpha / _choices(promised, replayed, selection_replayed)
-    once = Schedule.fixed(replayed.total, level)
-    here = replace(promised, n=replayed.total, alpha=level, again=rows if measured else None, schedule=once)
-    p_lower, _, radius = prove(label, replayed, here, lost if measured else None)
+    here = _divided(promised, _choices(promised, replayed[-1], selection_replayed))
+    if not whole:
+        here = _thinned(here, [votes.total for votes in replayed])
+    counted = {votes.total: votes.look(label) for votes in replayed if votes.total}
+    looks = [look for look in counted.values() if look.n in here.schedule.looks]
+    here = replace(here, again=rows if measured else None)
+    p_lower, p_upper = BOUNDS[here.bound].prove(*evidence(looks, here, lost if measured else None))
+    radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
     return Confirmed(p_lower, radius, promised.alpha)
+
+
+def _divided(promised: AuditTerms, price: int) -> AuditTerms:
+    """The same terms with every level divided by what a chosen label costs."""
+    levels = tuple(level / price for level in promised.schedule.levels)
+    return replace(promised, schedule=promised.schedule._replace(levels=levels))
+
+
+def _thinned(promised: AuditTerms, copies: Sequence[int]) -> AuditTerms:
+    """The same terms for the replayed copies alone, of which there are so many at each look that was taken.
+
+    Looks at the same copies are one look, which has their levels together; those before the first copy belong to the
+    first. Where independence is measured, each look has rows of its own, and only the last one counts.
+
+    Guarantee: a function of the draw, for each look at which an image may stop. The levels at different numbers of
+    copies add up to at most those that were promised, over all of these looks.
+    """
+    taken = list(zip(copies, promised.schedule.levels, strict=False))
+    first = min(n for n, _ in taken if n)
+    spent: dict[int, Fraction] = {}
+    for n, level in taken[-1:] if promised.again is not None else taken:
+        spent[max(n, first)] = spent.get(max(n, first), Fraction(0)) + level
+    bound = "clopper-pearson" if BOUNDS[promised.bound].radii else promised.bound
+    schedule = Schedule(tuple(spent), tuple(spent.values()))
+    return replace(promised, n=schedule.looks[-1], bound=bound, schedule=schedule)
 
 
 def _choices(promised: AuditTerms, votes: VoteCounts, selection_replayed: bool) -> int:
@@ -154,7 +205,11 @@ def _escape(blocks: int, bad: int, drawn: int) -> Fraction:
 
 
 def struck_out_together(
-    certificates: Sequence[Sequence[ReplayBlock]], promised: AuditTerms, beta: Fraction, selection_replayed: bool = True
+    certificates: Sequence[Sequence[ReplayBlock]],
+    promised: AuditTerms,
+    beta: Fraction,
+    selection_replayed: bool = True,
+    urn: Urn | None = None,
 ) -> list[Confirmed]:
     """(ii) The certificates from all stored votes, after the blocks that may have escaped are struck out.
 
@@ -163,6 +218,7 @@ def struck_out_together(
     more than b = `escaping` blocks have a larger excess: if more had, b + 1 blocks of largest excess would all have
     been missed. So at most b unreplayed blocks have more than t false hits. In each certificate the b with most hits
     are struck out, that is counted as misses; all others lose t hits. With no bad block among the drawn, t = 0.
+    With looks this is done at each look that was taken, among the blocks up to it.
 
     If independence was promised to be measured, a lost row that the store hides weighs as n/m hits (`excess_of`), and
     `most_lost` counts the rows that may be lost.
@@ -170,13 +226,17 @@ def struck_out_together(
     Guarantee: for each the claim of `Confirmed` at error α + β, against any issuer. The event of probability β is the
     same one for all: the probability that any of N is false is at most Nα + β.
     """
-    escaped, excess = escaped_and_excess(certificates, beta)
-    level = promised.alpha / _price(promised, selection_replayed)
-    return [_with_all_votes(blocks, escaped, excess, promised, level, promised.alpha + beta) for blocks in certificates]
+    escaped, excess = escaped_and_excess(certificates, beta, urn)
+    here, error = _divided(promised, _price(promised, selection_replayed)), promised.alpha + beta
+    return [_with_all_votes(blocks, escaped, excess, here, error) for blocks in certificates]
 
 
 def all_but_escaped(
-    certificates: Sequence[Sequence[ReplayBlock]], promised: AuditTerms, beta: Fraction, selection_replayed: bool = True
+    certificates: Sequence[Sequence[ReplayBlock]],
+    promised: AuditTerms,
+    beta: Fraction,
+    selection_replayed: bool = True,
+    urn: Urn | None = None,
 ) -> tuple[int, list[Confirmed]]:
     """(ii) for the set: a number b, and for each certificate a claim with no block struck out.
 
@@ -187,20 +247,25 @@ def all_but_escaped(
     Guarantee: except with probability β all but b of the claims are such that each of them is false with probability
     at most α (its `error`). Nobody knows which b.
     """
-    escaped, excess = escaped_and_excess(certificates, beta)
-    level = promised.alpha / _price(promised, selection_replayed)
-    return escaped, [_with_all_votes(blocks, 0, excess, promised, level, promised.alpha) for blocks in certificates]
+    escaped, excess = escaped_and_excess(certificates, beta, urn)
+    here = _divided(promised, _price(promised, selection_replayed))
+    return escaped, [_with_all_votes(blocks, 0, excess, here, promised.alpha) for blocks in certificates]
 
 
-def escaped_and_excess(certificates: Sequence[Sequence[ReplayBlock]], beta: Fraction) -> tuple[int, int]:
+def escaped_and_excess(
+    certificates: Sequence[Sequence[ReplayBlock]], beta: Fraction, urn: Urn | None = None
+) -> tuple[int, int]:
     """b and t of Theorem 2 for one urn: how many blocks may have escaped, and the largest excess that was seen.
 
-    Guarantee: more than b blocks whose excess is above t escape a draw of these blocks with probability below β.
+    Without an `urn` the draw was made among these very blocks.
+
+    Guarantee: more than b blocks whose excess is above t escape the draw with probability below β.
     """
     excesses = [
         excess_of(block, _weight(blocks)) for blocks in certificates for block in blocks if block.replayed is not None
     ]
-    return escaping(sum(map(len, certificates)), len(excesses), beta), max([0, *excesses])
+    places, drawn = urn or Urn(sum(map(len, certificates)), len(excesses))
+    return escaping(places, drawn, beta), max([0, *excesses])
 
 
 def excess_of(block: ReplayBlock, weight: Fraction) -> int:
@@ -213,24 +278,38 @@ def excess_of(block: ReplayBlock, weight: Fraction) -> int:
 
 
 def _weight(blocks: Sequence[ReplayBlock]) -> Fraction:
-    """n/m: so many copies a row that is voted alone stands for. 0 where there are none."""
+    """n/m, or n_k/m after look k: so many copies a row that is voted alone stands for. 0 where there are none."""
     rows = sum(block.rows for block in blocks)
     return Fraction(sum(block.copies for block in blocks), rows) if rows else Fraction(0)
 
 
 def _with_all_votes(
-    blocks: Sequence[ReplayBlock], escaped: int, excess: int, promised: AuditTerms, level: Fraction, error: Fraction
+    blocks: Sequence[ReplayBlock], escaped: int, excess: int, promised: AuditTerms, error: Fraction
 ) -> Confirmed:
-    if sum(block.copies for block in blocks) != promised.n:
-        raise ValueError(f"the blocks of a certificate must add up to the promised n = {promised.n}")
-    hits = least_hits(blocks, escaped, excess)
+    """The bound for the fewest hits that are possible at each look."""
+    looks = [_least(part, escaped, excess) for part in _up_to_each_look(blocks, promised)]
+    lost = None
     if promised.again is not None:
         if sum(block.rows for block in blocks) != promised.again:
             raise ValueError(f"the rows of a certificate's blocks must add up to the promised m = {promised.again}")
-        hits = kept_alone(hits, promised.n, promised.again, most_lost(blocks, escaped, excess), level)
-        level /= 4
-    p_lower = clopper_pearson_below(hits, promised.n, level)
+        lost = most_lost(blocks, escaped, excess)
+    bound = promised.bound if BOUNDS[promised.bound].radii else "clopper-pearson"
+    p_lower, _ = BOUNDS[bound].prove(*evidence(looks, promised, lost))
     return _confirmed(Fraction(p_lower), promised, error)
+
+
+def _least(blocks: Sequence[ReplayBlock], escaped: int, excess: int) -> Look:
+    copies, hits = sum(block.copies for block in blocks), least_hits(blocks, escaped, excess)
+    return Look(copies, hits, copies - hits)
+
+
+def _up_to_each_look(blocks: Sequence[ReplayBlock], promised: AuditTerms) -> list[Sequence[ReplayBlock]]:
+    """The blocks up to each look that was taken; a ValueError if they do not end at a look, or pass over one."""
+    ends = list(accumulate(block.copies for block in blocks))
+    taken = [n for n in promised.schedule.looks if ends and n <= ends[-1]]
+    if not {*taken} <= {*ends} or taken[-1:] != ends[-1:]:
+        raise ValueError(f"the blocks of a certificate must add up to promised looks, the last at n = {promised.n}")
+    return [blocks[: ends.index(n) + 1] for n in taken]
 
 
 def least_hits(blocks: Sequence[ReplayBlock], escaped: int, excess: int) -> int:
@@ -258,25 +337,38 @@ def most_lost(blocks: Sequence[ReplayBlock], escaped: int, excess: int) -> int:
     return seen + sum(lost) + sum(more[:escaped])
 
 
-def with_mismatches(hits: int, false_hits: int, replayed: int, promised: AuditTerms) -> Confirmed:
+def with_mismatches(hits: Sequence[int], false_hits: int, replayed: int, promised: AuditTerms) -> Confirmed:
     """(iii) The certificate for the auditor's machine, if the issuer was honest and only had another one.
 
-    `false_hits` are the stored hits, among the `replayed` votes, that the replay does not confirm. (All mismatches may
-    be counted instead; that gives less.)
+    `hits` are the stored hits up to each look that was taken. `false_hits` are those, among the `replayed` votes, that
+    the replay does not confirm. (All mismatches may be counted instead; that gives less.)
 
     Guarantee: the claim of `Confirmed` at error α, *if* each stored vote is what one fixed classifier voted on its row:
     then a row is a false hit with one probability d, independently of all others, and p ≥ p_stored − d, where both are
-    bounded at α/2. Against an issuer who may write what he likes into some blocks this proves nothing, because false
-    hits then come in blocks: use `struck_out_together`. Where independence is measured it proves nothing either,
-    because there nothing is known about the votes of a batch.
+    bounded at half the level of each look. Against an issuer who may write what he likes into some blocks this proves
+    nothing, because false hits then come in blocks: use `struck_out_together`. Where independence is measured it proves
+    nothing either, because there nothing is known about the votes of a batch.
     """
-    if not 0 <= false_hits <= replayed <= promised.n:
+    halves = _divided(promised, 2).schedule
+    looks = [Look(n, stored, n - stored) for n, stored in zip(halves.looks, hits, strict=False)]
+    if not 0 <= false_hits <= replayed <= sum(look.n for look in looks[-1:]):
         raise ValueError(f"{false_hits} false hits among {replayed} replayed of {promised.n} votes are not possible")
-    if promised.again is not None:
+    if promised.again is not None or not looks:
         return Confirmed(0.0, 0.0, promised.alpha)
-    stored = clopper_pearson_below(hits, promised.n, promised.alpha / 2)
-    lost = clopper_pearson_above(false_hits, replayed, promised.alpha / 2) if replayed else 1.0
+    stored, _ = BOUNDS["clopper-pearson"].prove(looks, halves)
+    lost = clopper_pearson_above(false_hits, replayed, halves.levels[len(looks) - 1]) if replayed else 1.0
     return _confirmed(Fraction(stored) - Fraction(lost), promised, promised.alpha)
+
+
+def refutation_level(beta: Fraction, certificates: int, promised: AuditTerms) -> Fraction:
+    """The level at which the votes of one certificate are asked whether they refute it.
+
+    The issuer chose the look, also of the replayed votes: so β is divided among certificates and looks.
+
+    Guarantee: if each of so many is asked at this level, at the look where it stopped, then a true one is refuted with
+    probability at most β, whatever made them stop.
+    """
+    return beta / (certificates * len(promised.schedule.looks))
 
 
 def _confirmed(p: Fraction, promised: AuditTerms, error: Fraction) -> Confirmed:

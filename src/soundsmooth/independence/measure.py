@@ -72,8 +72,9 @@ class SampledRows:
 
 
 def sample_rows(secret: Secret, promise: Promise, index: int, copies: int) -> SampledRows | None:
-    """The rows that promise, seed and nonce fix for the input of that number, among so many copies that have voted; None
-    if none were promised.
+    """The rows that promise, seed and nonce fix for the input of that number; None if none were promised.
+
+    They are among the first `copies`, those up to the look at which the image stopped.
 
     Guarantee: a function of these alone. So they are the same in every run under the promise, however it is kept,
     and for whoever checks it.

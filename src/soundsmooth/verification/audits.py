@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from ..audit import read_terms
 from ..certification.promise import Inputs, Promise
 from ..noise import Purpose
 from ..runs.database import Database
@@ -11,7 +12,7 @@ from ..runs.export import WRITERS
 from ..runs.reader import RunReader
 from ..smoothing.classifier import Smoothing
 from .content import content_hash
-from .draw import Draw, fresh_draw, number_to_draw
+from .draw import Draw, Places, fresh_draw, number_to_draw
 from .images import Inspection, inspect_images
 from .inputs import AuditInputs
 from .key import key_checks
@@ -158,12 +159,13 @@ def _replayed(
     if given.other_machine:
         result.notes.append("differences between votes are taken for honest ones (--other-machine)")
     identity, blocks = smoothing.model.identity(), [b for b in run.all_blocks if b.purpose == Purpose.ESTIMATION]
-    drawn = number_to_draw(given.replay, len(seen.claimed) * len(blocks))
+    places = Places.of(seen.claimed, len(seen.numbers), blocks, read_terms(run.stated.promise.values).looked)
+    drawn = number_to_draw(given.replay, len(places))
     same = not given.other_machine and not machine_differences(identity, run.stated.promise)
-    settings = run.stated.settings
-    advance = progress(len(seen.claimed) * settings.n0 + settings.n * drawn // len(blocks))
+    copies = sum(each.copies for each in seen.claimed)
+    advance = progress(len(seen.claimed) * run.stated.settings.n0 + copies * drawn // len(places))
     with closing(promised_voter(run.stated, smoothing, identity, inputs)) as voter:
-        return replay(run, seen.claimed, voter, inputs, drawn, given.beta, same, result.findings, draw, advance)
+        return replay(run, seen.claimed, voter, inputs, places, drawn, given.beta, same, result.findings, draw, advance)
 
 
 def _smoothing(result: Verification, promise: Promise, given: AuditInputs) -> Smoothing | None:

@@ -203,7 +203,8 @@ class Inspection:
         if paid is not None:
             self.paid[place] = paid
         if label is not None:
-            claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, paid)
+            copies = certificate.estimation.total
+            claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, copies, paid)
             self.claimed.append(claimed)
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:

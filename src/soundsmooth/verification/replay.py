@@ -1,9 +1,10 @@
 """Replay: some blocks are drawn and voted again, and what that proves (docs/audit.md)."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 import numpy as np
 
@@ -11,11 +12,13 @@ from ..audit import (
     AuditTerms,
     Confirmed,
     ReplayBlock,
+    Urn,
     VoteCounts,
     all_but_escaped,
     escaped_and_excess,
     from_replayed,
     read_terms,
+    refutation_level,
     struck_out_together,
     with_mismatches,
 )
@@ -32,7 +35,7 @@ from ..runs.tasks import Outcome, Task
 from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
 from ..smoothing.voting import CopyVotes
-from .draw import Draw
+from .draw import Draw, Places
 from .result import Findings
 from .revote import packing_of, revote
 from .statements import Claimed, Replay, Statement
@@ -46,9 +49,13 @@ class Comparison:
     """One certificate's replayed blocks, as far as they have come back."""
 
     claimed: Claimed
+    looks: tuple[int, ...]
+    """The promised ones: numbers of copies. Without looks one, n."""
+    level: Fraction
+    """The level at which its replayed votes are asked whether they refute it."""
     selection: Counts = NO_VOTES
-    votes: Counts = NO_VOTES
-    """Of the drawn blocks of estimation that could be voted again."""
+    between: dict[int, Counts] = field(default_factory=dict)
+    """The votes of the drawn blocks of estimation that could be voted again, by the look before which they lie."""
     hits: dict[int, int] = field(default_factory=dict)
     """The replayed hits of the drawn blocks, by their first copy: 0 for one that could not be voted again."""
     differ: int = 0
@@ -56,8 +63,8 @@ class Comparison:
     false_hits: int | None = 0
     """Stored hits that the replay denies; None where the bitmaps were left out."""
     failed: int = 0
-    lost_copies: int = 0
-    """Copies of estimation that could not be voted again."""
+    lost_copies: dict[int, int] = field(default_factory=dict)
+    """Copies of estimation that could not be voted again, by the look before which they lie."""
     error: str | None = None
     drawn: SampledRows | None = None
     """Its rows that are to be voted alone, if independence was promised to be measured."""
@@ -78,10 +85,29 @@ class Comparison:
         return bool(self.selection.classes) and self.selection.top == self.claimed.label
 
     @property
-    def drawn_votes(self) -> VoteCounts:
-        """Of all drawn blocks; copies that could not be voted again vote for nobody."""
-        missing = self.claimed.label + 1 - len(self.votes.classes)
-        return VoteCounts(self.votes.classes + (0,) * missing, self.votes.nobody + self.lost_copies)
+    def votes(self) -> Counts:
+        """Of the drawn blocks of estimation that could be voted again."""
+        return added(self.between.values())
+
+    def look_of(self, block: VoteBlock) -> int:
+        """Which look is the first that counts a block: no block has one in its middle."""
+        return bisect_left(self.looks, block.copies.stop)
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """The looks that the certificate's copies contain."""
+        return tuple(n for n in self.looks if n <= self.claimed.copies)
+
+    @property
+    def drawn_votes(self) -> list[VoteCounts]:
+        """Of all drawn blocks up to each look that was taken; copies that could not be voted again vote for nobody."""
+        parts = (
+            added((self.between.get(look, NO_VOTES), Counts((), self.lost_copies.get(look, 0))))
+            for look in range(len(self.taken))
+        )
+        sums = accumulate(parts, lambda before, more: added((before, more)))
+        least = self.claimed.label + 1
+        return [VoteCounts(each.classes + (0,) * (least - len(each.classes)), each.nobody) for each in sums]
 
 
 def replay(
@@ -89,6 +115,7 @@ def replay(
     claimed: Sequence[Claimed],
     voter: Voter,
     inputs: Inputs,
+    places: Places,
     drawn: int,
     beta: Fraction,
     same_machine: bool,
@@ -96,7 +123,7 @@ def replay(
     draw: Draw,
     progress: Progress,
 ) -> Replay:
-    """Draw blocks from one urn that holds those of all certificates with a label; vote again; compare; conclude.
+    """Draw from one urn, with places for the blocks of all certificates with a label; vote again; compare; conclude.
 
     The selection of each of these certificates is replayed in full. Where independence was promised to be measured, the
     promised rows of the drawn blocks are voted again too, each alone. On the same kind of machine every difference is a
@@ -105,11 +132,11 @@ def replay(
     Guarantee: as Theorems 1 to 6 of docs/audit.md, if their premises hold. The caller has handed over the content hash
     before this draws.
     """
-    estimation = [block for block in run.all_blocks if block.purpose == Purpose.ESTIMATION]
-    numbers = draw(len(claimed) * len(estimation), drawn)
-    secret, promise = run.stated.secret, run.stated.promise
-    compared = {each.place: Comparison(each, drawn=sample_rows(secret, promise, each.number, run.votes(each.place).estimation.total)) for each in claimed}
-    for outcome in revote(voter, inputs, _tasks(run, claimed, estimation, numbers), packing_of(run)):
+    urn, promised = Urn(len(places), drawn), read_terms(run.stated.promise.values)
+    found = list(places.drawn(draw(*urn), claimed))
+    level = refutation_level(beta, len(places.images), promised)
+    compared = {each.place: _begun(run, each, promised, level) for each in claimed}
+    for outcome in revote(voter, inputs, _tasks(run, claimed, found), packing_of(run)):
         place, block = outcome.task.only
         (stored,) = run.blocks(place, block.purpose, block.first)
         _compare(compared[place], stored, outcome)
@@ -120,20 +147,21 @@ def replay(
     findings.add_all(_failures(every))
     if same_machine:
         findings.add_all(_differences(every))
-    found = _conclude(run, every, [_urn(run, each) for each in every], drawn, beta, same_machine)
-    findings.add_all(_refutations(found))
-    return found
+    concluded = _conclude([(each, _stored(run, each)) for each in every], promised, urn, beta, same_machine)
+    findings.add_all(_refutations(concluded))
+    return concluded
 
 
-def _tasks(
-    run: RunReader, claimed: Sequence[Claimed], estimation: Sequence[VoteBlock], numbers: Sequence[int]
-) -> Iterator[Task]:
-    """All of selection, and the drawn blocks of estimation: number u is block u mod k of certificate ⌊u / k⌋."""
+def _begun(run: RunReader, each: Claimed, promised: AuditTerms, level: Fraction) -> Comparison:
+    rows = sample_rows(run.stated.secret, run.stated.promise, each.number, each.copies)
+    return Comparison(each, promised.schedule.looks, level, drawn=rows)
+
+
+def _tasks(run: RunReader, claimed: Sequence[Claimed], drawn: Sequence[tuple[Claimed, VoteBlock]]) -> Iterator[Task]:
+    """All of selection, and the drawn blocks of estimation."""
     for each in claimed:
         yield from (Task.of(each.place, block) for block in run.all_blocks if block.purpose == Purpose.SELECTION)
-    for number in numbers:
-        which, block = divmod(number, len(estimation))
-        yield Task.of(claimed[which].place, estimation[block])
+    yield from (Task.of(each.place, block) for each, block in drawn)
 
 
 def _rows_alone(compared: Sequence[Comparison]) -> list[Task]:
@@ -157,12 +185,13 @@ def _compare(into: Comparison, stored: StoredBlock, outcome: Outcome) -> None:
 
 
 def _compare_hits(into: Comparison, stored: StoredBlock, votes: CopyVotes | None) -> None:
-    block, label = stored.block, into.claimed.label
+    block, label, look = stored.block, into.claimed.label, into.look_of(stored.block)
     if votes is None:
-        into.hits[block.first], into.lost_copies, into.false_hits = 0, into.lost_copies + block.count, None
+        into.hits[block.first], into.false_hits = 0, None
+        into.lost_copies[look] = into.lost_copies.get(look, 0) + block.count
         return
     into.hits[block.first] = _votes_for(votes.counts, label)
-    into.votes = added((into.votes, votes.counts))
+    into.between[look] = added((into.between.get(look, NO_VOTES), votes.counts))
     by_counts, by_bits = count_differences(stored.counts, votes.counts), 0
     if stored.hits is None:
         into.false_hits = None
@@ -245,7 +274,7 @@ def _refutations(found: Replay) -> Iterator[str]:
             )
 
 
-def _urn(run: RunReader, each: Comparison) -> list[ReplayBlock]:
+def _stored(run: RunReader, each: Comparison) -> list[ReplayBlock]:
     """All blocks of a certificate, with the replayed hits of those that were drawn."""
     return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
 
@@ -262,26 +291,22 @@ def _block(run: RunReader, each: Comparison, stored: StoredBlock) -> ReplayBlock
 
 
 def _conclude(
-    run: RunReader,
-    compared: Sequence[Comparison],
-    urn: Sequence[Sequence[ReplayBlock]],
-    drawn: int,
+    found: Sequence[tuple[Comparison, Sequence[ReplayBlock]]],
+    promised: AuditTerms,
+    urn: Urn,
     beta: Fraction,
     same: bool,
 ) -> Replay:
-    promised = read_terms(run.stated.promise.values)
-    escaped, excess = escaped_and_excess(urn, beta)
+    """What is proved of each certificate, given with all its blocks, and of all together."""
+    compared, blocks = [each for each, _ in found], [blocks for _, blocks in found]
+    escaped, excess = escaped_and_excess(blocks, beta, urn)
     rows = sum(len(rows) for each in compared for rows, _, _ in each.waiting.values())
-    struck = _prove_by_selection(compared, lambda selected: struck_out_together(urn, promised, beta, selected))
-    together = _prove_by_selection(compared, lambda selected: all_but_escaped(urn, promised, beta, selected)[1])
+    struck = _prove_by_selection(compared, lambda selected: struck_out_together(blocks, promised, beta, selected, urn))
+    together = _prove_by_selection(compared, lambda selected: all_but_escaped(blocks, promised, beta, selected, urn)[1])
     set_radii = (found.after_paying(each.claimed.paid).radius for each, found in zip(compared, together, strict=True))
-    statements = tuple(
-        _statement(each, blocks, found, promised, beta / len(compared))
-        for each, blocks, found in zip(compared, urn, struck, strict=True)
-    )
     return Replay(
-        blocks=sum(map(len, urn)),
-        drawn=drawn,
+        blocks=sum(map(len, blocks)),
+        drawn=sum(block.replayed is not None for each in blocks for block in each),
         beta=beta,
         escaped=escaped,
         excess=excess,
@@ -289,8 +314,9 @@ def _conclude(
         failed=sum(each.failed for each in compared),
         rows=None if promised.again is None else rows,
         same_machine=same,
-        statements=statements,
+        statements=tuple(_statements(found, struck, promised, urn.whole)),
         set_radii=tuple(set_radii),
+        places=urn if promised.looked else None,
     )
 
 
@@ -302,31 +328,51 @@ def _prove_by_selection(compared: Sequence[Comparison], prove: Callable[[bool], 
     return [free if each.selected else paid for each, free, paid in confirmed]
 
 
-def _statement(
-    each: Comparison, blocks: Sequence[ReplayBlock], struck: Confirmed, promised: AuditTerms, level: Fraction
-) -> Statement:
-    votes, stored = each.drawn_votes, sum(block.hits for block in blocks)
-    honest = None
-    if each.false_hits is not None and promised.again is None:
-        honest = with_mismatches(stored, each.false_hits, each.votes.total, promised)
+def _statements(
+    found: Sequence[tuple[Comparison, Sequence[ReplayBlock]]],
+    struck: Sequence[Confirmed],
+    promised: AuditTerms,
+    whole: bool,
+) -> Iterator[Statement]:
+    for (each, blocks), proved in zip(found, struck, strict=True):
+        alone, honest = _from_replayed(each, blocks, promised, whole), _honest(each, blocks, promised)
+        yield Statement(
+            claimed=each.claimed,
+            copies=sum(votes.total for votes in each.drawn_votes[-1:]),
+            differ=each.differ + each.rows_differ,
+            failed=each.failed,
+            selected=each.selected,
+            alone=alone.after_paying(each.claimed.paid),
+            struck=proved.after_paying(each.claimed.paid),
+            honest=None if honest is None else honest.after_paying(each.claimed.paid),
+            refuted=_refuted(each),
+        )
+
+
+def _from_replayed(each: Comparison, blocks: Sequence[ReplayBlock], promised: AuditTerms, whole: bool) -> Confirmed:
     drawn = [block for block in blocks if block.replayed is not None]
     rows, lost = sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn)
-    alone = from_replayed(each.claimed.label, votes, promised, each.selected, rows, lost)
-    differ, refuted = each.differ + each.rows_differ, _refuted(each, level)
-    alone, struck = (found.after_paying(each.claimed.paid) for found in (alone, struck))
-    honest = None if honest is None else honest.after_paying(each.claimed.paid)
-    return Statement(each.claimed, votes.total, differ, each.failed, each.selected, alone, struck, honest, refuted)
+    return from_replayed(each.claimed.label, each.drawn_votes, promised, each.selected, rows, lost, whole)
 
 
-def _refuted(each: Comparison, level: Fraction) -> bool:
-    """Whether the claimed p_lower is above the upper bound, at this level, that the replayed votes allow.
+def _honest(each: Comparison, blocks: Sequence[ReplayBlock], promised: AuditTerms) -> Confirmed | None:
+    if each.false_hits is None or promised.again is not None:
+        return None
+    copies, hits = accumulate(block.copies for block in blocks), accumulate(block.hits for block in blocks)
+    at = dict(zip(copies, hits, strict=True))
+    return with_mismatches([at[n] for n in each.taken], each.false_hits, each.votes.total, promised)
+
+
+def _refuted(each: Comparison) -> bool:
+    """Whether the claimed p_lower is above the upper bound, at its level, that the replayed votes allow.
 
     If independence is measured, p is that of rows alone: different rows, of which those that were no hits in their
     batch count as hits.
 
-    Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most `level`.
+    Guarantee: if p ≥ p_lower and no block failed, this is True with probability at most the level, times the number of
+    promised looks.
     """
     hits, copies = _votes_for(each.votes, each.claimed.label), each.votes.total
     if each.drawn is not None:
         hits, copies = each.rows_tried - each.rows_missed, each.rows_tried
-    return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, level)
+    return copies > 0 and clopper_pearson_upper_holds(each.claimed.p_lower, hits, copies, each.level)

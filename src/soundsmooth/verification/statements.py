@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ..audit import Confirmed, detection
+from ..audit import Confirmed, Urn, detection
 from ..certification.report import count_above
 from ..core.decimals import truncated
 
@@ -19,6 +19,8 @@ class Claimed(NamedTuple):
     truth: int | None
     radius: float
     p_lower: float
+    copies: int
+    """How many copies for estimation it rests on: with looks, those up to the look at which the image stopped."""
     paid: float | None = None
     """What the radius is less by, if floats were rounded to the grid."""
 
@@ -76,11 +78,19 @@ class Replay:
     statements: tuple[Statement, ...]
     set_radii: tuple[float, ...]
     """For each certificate a radius; all but b of them hold, at α each, except with probability β."""
+    places: Urn | None = None
+    """Where looks were promised: how many places there are for blocks, and how many were drawn; None for the blocks
+    themselves."""
+
+    @property
+    def urn(self) -> Urn:
+        """What was drawn from."""
+        return self.places or Urn(self.blocks, self.drawn)
 
     @property
     def whole(self) -> bool:
-        """Whether every block was drawn."""
-        return self.drawn == self.blocks
+        """Whether every block was drawn, whatever the draw: it was known before it."""
+        return self.urn.whole
 
     @property
     def full(self) -> bool:
@@ -102,12 +112,13 @@ class Replay:
         return {
             "blocks": self.blocks,
             "drawn": self.drawn,
+            **({} if self.places is None else {"places": self.places.places, "places drawn": self.places.drawn}),
             "every block drawn": self.whole,
             "full": self.full,
             "beta": str(self.beta),
             "bad blocks that may have escaped": self.escaped,
             "largest excess in a block": self.excess,
-            "one bad block is met with probability": str(detection(self.blocks, min(1, self.blocks), self.drawn)),
+            "one bad block is met with probability": str(_meeting_one(self.urn)),
             "votes that differ, at least": self.differ,
             "blocks that failed": self.failed,
             "rows voted alone": self.rows,
@@ -122,6 +133,11 @@ def counts_rule(whole: bool) -> str:
     if whole:
         return "(i), which is then the whole certificate, voted again"
     return "(i) for one certificate, at alpha; for the set: all but b of N, at beta and alpha each"
+
+
+def _meeting_one(urn: Urn) -> Fraction:
+    """The probability that a draw meets a certain block."""
+    return detection(urn.places, min(1, urn.places), urn.drawn)
 
 
 def _confirmed_dict(found: Confirmed) -> dict[str, str]:
