@@ -121,7 +121,8 @@ class Looks:
             raise ValueError(f"the bound {bound} is for set radii: say which")
         self._check_radii()
         self._check_rule()
-        if self.group is not None and not (1 <= self.group.images <= MOST_GROUP and 1 <= self.group.copies <= MOST_PACK):
+        group = self.group
+        if group is not None and not (1 <= group.images <= MOST_GROUP and 1 <= group.copies <= MOST_PACK):
             raise ValueError(f"a group has between 1 and {MOST_GROUP} images, and packs of copies: not {self.group}")
 
     def _check_radii(self) -> None:
@@ -137,7 +138,7 @@ class Looks:
         for count, intervals in zip(self.counts, self.go_on, strict=False):
             ends = [end for interval in intervals for end in interval]
             if ends != sorted(ends) or any(end > count for end in ends):
-                raise ValueError(f"the rule when to go on after {count} copies has no hits in order: {_word(intervals)}")
+                raise ValueError(f"the rule to go on after {count} copies has hits out of order: {_word(intervals)}")
 
 
 def check_counts(counts: Sequence[int], n: int) -> None:
