@@ -5,7 +5,7 @@ Read from the record's JSON and nothing else: the auditor does not use the progr
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import prod
@@ -14,6 +14,7 @@ from typing import Any
 from .bounds import BOUNDS, Look, Schedule
 from .distance import TOLERANCE
 from .laws import LAWS, Law
+from .looks import StopRule, read_looks
 
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
@@ -76,6 +77,8 @@ class AuditTerms:
     """When votes are counted, and what each look spends of α; if none is given, all of it at n."""
     looked: bool = False
     """Whether looks were promised. Then each certificate says what was counted at them."""
+    rule: StopRule | None = None
+    """When an image was promised to stop, if it was."""
 
     def __post_init__(self) -> None:
         if not self.schedule.looks:
@@ -100,6 +103,10 @@ class Claim:
     """What the radius is less by, if floats were rounded to the grid."""
     looks: tuple[Look, ...] | None = None
     """What was counted at each look, for the selected class; None if no looks were promised."""
+    aborted: bool = False
+    """Whether it was ended from outside, after its last full look."""
+    truth: int | None = None
+    """The true label, if it was promised."""
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:
@@ -112,7 +119,11 @@ def read_terms(promise: Mapping[str, str]) -> AuditTerms:
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
     if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
-    return AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
+    if not BOUNDS[bound].positions and promise["independence"] != "proved":
+        raise ValueError(f"the bound {bound} needs rows that are proved to be independent")
+    terms = AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
+    found = read_looks(promise, terms.law, bound)
+    return terms if found is None else replace(terms, schedule=found.schedule, looked=True, rule=found.rule)
 
 
 def read_claim(record: Mapping[str, Any]) -> Claim:
@@ -126,6 +137,9 @@ def read_claim(record: Mapping[str, Any]) -> Claim:
         estimation=_votes(record, "estimation"),
         lost=_lost(record),
         paid=_paid(record),
+        looks=_looks(record["looks"]) if "looks" in record else None,
+        aborted=_aborted(record),
+        truth=None if record["truth"] is None else _count(record["truth"], "truth"),
     )
 
 
@@ -172,6 +186,19 @@ def _rounding(promise: Mapping[str, str]) -> Fraction | None:
 def _paid(record: Mapping[str, Any]) -> float | None:
     """What was paid for rounding, if the record says so. Whether it was promised is another matter (`check_claim`)."""
     return _number(record, "paid", below=False) if "paid" in record else None
+
+
+def _looks(data: object) -> tuple[Look, ...]:
+    """What was counted at each look. Whether it can be is another matter (`check_claim`)."""
+    if not isinstance(data, list) or not all(isinstance(look, list) and len(look) == 3 for look in data):
+        raise ValueError(f"the looks are no list of copies, hits and others: {data!r:.80}")
+    return tuple(Look(*(_count(number, "looks") for number in look)) for look in data)
+
+
+def _aborted(record: Mapping[str, Any]) -> bool:
+    if "aborted" in record and record["aborted"] is not True:
+        raise ValueError(f"an image is aborted, or nothing is said of it: not {record['aborted']!r:.80}")
+    return "aborted" in record
 
 
 def _law(promise: Mapping[str, str]) -> Law:

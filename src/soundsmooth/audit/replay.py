@@ -80,7 +80,10 @@ class ReplayBlock:
 
 
 class Urn(NamedTuple):
-    """What was drawn from: so many places for blocks, whether a block lies in each or not, and so many of them."""
+    """What was drawn from: so many places for blocks, whether a block lies in each or not, and so many of them.
+
+    Guarantee: none; these are numbers.
+    """
 
     places: int
     drawn: int
