@@ -42,8 +42,9 @@ def looks_of(bound: str) -> Looks:
     return looks_for(asked, noise.Gaussian(SIGMA), N, ALPHA, bound, None)
 
 
-def terms(bound: str, independence: str = "proved") -> AuditTerms:
-    return read_terms({**PLAIN, "bound": bound, "independence": independence, **looks_of(bound).lines})
+def terms(bound: str) -> AuditTerms:
+    lines = looks_of("clopper-pearson" if bound == "randomized" else bound).lines
+    return read_terms({**PLAIN, "bound": bound, "independence": "proved", **lines})
 
 
 @st.composite
@@ -195,6 +196,45 @@ def test_a_wrong_label_ends_after_selection_and_a_right_one_does_not(bound: str)
     assert not check_claim(replace(skipped, truth=0, label=1, p_lower=0.6), promised).accepted
     (finding,) = check_claim(replace(claim(bound), truth=0), promised).findings
     assert "ends it after 0 looks" in finding
+
+
+COIN = Fraction(2, 3)
+
+
+def randomized(**changes: Any) -> tuple[Claim, AuditTerms]:
+    promised = read_terms({**PLAIN, "bound": "randomized", "independence": "proved"})
+    return replace(verdict(SELECTION, VoteCounts((10, N - 20, 10)), promised, coin=COIN), **changes), promised
+
+
+def test_a_randomized_claim_needs_its_coin_and_no_other_has_one() -> None:
+    claimed, promised = randomized()
+    assert check_claim(claimed, promised).tight
+    plain = verdict(SELECTION, claimed.estimation, replace(promised, bound="clopper-pearson"))
+    assert plain.p_lower < claimed.p_lower
+    for coin in (None, Fraction(0), Fraction(-1, 2), Fraction(3, 2), COIN + Fraction(1, 1000)):
+        assert not check_claim(replace(claimed, coin=coin), promised).accepted
+    weaker = check_claim(replace(claimed, coin=COIN - Fraction(1, 1000)), promised)
+    assert weaker.accepted
+    assert not weaker.tight
+    assert not check_claim(replace(plain, coin=COIN), replace(promised, bound="clopper-pearson")).accepted
+
+
+@pytest.mark.parametrize("independence", ["checked", "assumed", "measured m=100"])
+def test_a_coin_needs_rows_that_are_proved_to_be_independent(independence: str) -> None:
+    with pytest.raises(ValueError, match=r"independen"):
+        read_terms({**PLAIN, "bound": "randomized", "independence": independence})
+
+
+def test_a_coin_goes_with_one_look() -> None:
+    with pytest.raises(ValueError, match="holds for one look"):
+        terms("randomized")
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 1, 0.5, "", "0", "0" * 15, "0" * 17, "A" * 16, "٠" * 16, " " + "0" * 15, "0x" + "0" * 14]
+)
+def test_coins_that_are_none_are_refused(odd: Any) -> None:
+    assert "coin" in check_record({**record(radii="0,0.25"), "coin": odd}).findings[0]
 
 
 @cache

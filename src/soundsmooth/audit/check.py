@@ -7,6 +7,7 @@ the model voted: that takes a replay (`replay`).
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -68,19 +69,23 @@ def verdict(
     lost: int | None = None,
     paid: float | None = None,
     looks: Sequence[Look] | None = None,
+    coin: Fraction | None = None,
 ) -> Claim:
     """The certificate that the auditor would give for these counts, and for the looks that were taken.
 
     Guarantee: `check_claim` accepts it, if the counts add up and the image stopped as promised, and it is tight.
     """
-    p_lower, p_upper, radius = prove([estimation.look(selection.top)] if looks is None else looks, promised, lost)
+    seen = [estimation.look(selection.top)] if looks is None else looks
+    p_lower, p_upper, radius = prove(seen, promised, lost, coin)
     left = after_paying(radius, paid)
     label = selection.top if wins(p_lower, p_upper) and (paid is None or left > 0) else None
     taken = None if looks is None else tuple(looks)
-    return Claim(label, left, p_lower, p_upper, selection, estimation, lost, paid, taken)
+    return Claim(label, left, p_lower, p_upper, selection, estimation, lost, paid, taken, coin=coin)
 
 
-def prove(looks: Sequence[Look], promised: AuditTerms, lost: int | None = None) -> tuple[float, float | None, float]:
+def prove(
+    looks: Sequence[Look], promised: AuditTerms, lost: int | None = None, coin: Fraction | None = None
+) -> tuple[float, float | None, float]:
     """What the looks prove, at α and by the promised bound, about a class that was chosen without looking at the votes:
     p_lower, p_upper, and the radius that they allow, 0 if the class does not win.
 
@@ -89,12 +94,14 @@ def prove(looks: Sequence[Look], promised: AuditTerms, lost: int | None = None) 
 
     Guarantee: bounds on the safe side, and a radius that is at most the one that they allow.
     """
-    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(looks, promised, lost))
+    p_lower, p_upper = BOUNDS[promised.bound].prove(*evidence(looks, promised, lost, coin))
     radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
     return p_lower, p_upper, radius
 
 
-def evidence(looks: Sequence[Look], promised: AuditTerms, lost: int | None) -> tuple[Sequence[Look], Schedule]:
+def evidence(
+    looks: Sequence[Look], promised: AuditTerms, lost: int | None, coin: Fraction | None = None
+) -> tuple[Sequence[Look], Schedule]:
     """What the promised bound is asked about, and at which levels.
 
     If independence was promised to be measured: the hits of the last look that are kept alone, at a quarter of its
@@ -103,7 +110,7 @@ def evidence(looks: Sequence[Look], promised: AuditTerms, lost: int | None) -> t
     Guarantee: the bound at these levels holds at α for the class, and where independence is measured for any class.
     """
     if promised.again is None or not looks:
-        return looks, promised.schedule
+        return looks, promised.schedule._replace(coin=coin)
     (n, hits, _), level = paired(looks, promised.schedule)[-1]
     kept = kept_alone(hits, n, promised.again, promised.again if lost is None else lost, level)
     return [Look(n, kept, n - kept)], Schedule.fixed(n, level / 4)
@@ -124,6 +131,10 @@ def _impossible_counts(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
         yield "independence was measured without a promise, or promised to be measured without a result"
     elif promised.again is not None and not 0 <= (claimed.lost or 0) <= promised.again:
         yield f"{claimed.lost} of {promised.again} rows cannot be lost"
+    if (claimed.coin is not None) != BOUNDS[promised.bound].coin:
+        yield f"the bound {promised.bound} {'needs a' if claimed.coin is None else 'has no'} coin"
+    elif claimed.coin is not None and not 0 < claimed.coin <= 1:
+        yield f"the coin does not lie above 0 and is at most 1: {claimed.coin}"
 
 
 def _voted(claimed: Claim, promised: AuditTerms) -> int:
@@ -230,7 +241,7 @@ def _unproved(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
 
 def bounds_hold(claimed: Claim, promised: AuditTerms) -> bool:
     """Guarantee: True only if p_lower and p_upper are on the safe side of the promised bound for the selected class."""
-    found = evidence([_last(claimed)] if claimed.looks is None else claimed.looks, promised, claimed.lost)
+    found = evidence([_last(claimed)] if claimed.looks is None else claimed.looks, promised, claimed.lost, claimed.coin)
     return BOUNDS[promised.bound].holds(claimed.p_lower, claimed.p_upper, *found)
 
 

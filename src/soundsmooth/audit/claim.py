@@ -28,6 +28,7 @@ DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 GIVEN = re.compile("[0-9a-f]{64} tolerance=([0-9/]{1,100})")
 GRID = re.compile("levels=([1-9][0-9]{0,4}) q=([1-9][0-9]{0,7}) offset=[-0-9/]{1,4000}")
 SHAPE = re.compile("([1-9][0-9]{0,15}( [1-9][0-9]{0,15}){0,63})?")
+COIN = re.compile("[0-9a-f]{16}")
 #: To be replaced by one look at n.
 NONE_GIVEN = Schedule((), ())
 #: No stream of noise has room for larger inputs.
@@ -107,6 +108,8 @@ class Claim:
     """Whether it was ended from outside, after its last full look."""
     truth: int | None = None
     """The true label, if it was promised."""
+    coin: Fraction | None = None
+    """The image's own U, rounded up, where the bound is randomized. Whether the key gives it is not known here."""
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:
@@ -139,6 +142,7 @@ def read_claim(record: Mapping[str, Any]) -> Claim:
         paid=_paid(record),
         looks=_looks(record["looks"]) if "looks" in record else None,
         aborted=_aborted(record),
+        coin=_coin(record["coin"]) if "coin" in record else None,
         truth=None if record["truth"] is None else _count(record["truth"], "truth"),
     )
 
@@ -193,6 +197,13 @@ def _looks(data: object) -> tuple[Look, ...]:
     if not isinstance(data, list) or not all(isinstance(look, list) and len(look) == 3 for look in data):
         raise ValueError(f"the looks are no list of copies, hits and others: {data!r:.80}")
     return tuple(Look(*(_count(number, "looks") for number in look)) for look in data)
+
+
+def _coin(word: object) -> Fraction:
+    """U, from its first 64 bits, rounded up."""
+    if not isinstance(word, str) or not COIN.fullmatch(word):
+        raise ValueError(f"the coin is not 64 bits in hexadecimal: {word!r:.80}")
+    return Fraction(int(word, 16) + 1, 1 << 64)
 
 
 def _aborted(record: Mapping[str, Any]) -> bool:
