@@ -188,7 +188,7 @@ class Smoother:
         A false certificate is issued with probability at most `alpha` for each image. `noise` is "fresh" for every
         image, "shared" by all, or "batchwise" (shared, batch by batch over all images).
 
-        `radii` says which radii the table has: one, several, or "steps" of 0.25. Each image then stops voting as soon as
+        `radii` says which radii the table has: one, several, or "steps" of 0.25. An image then stops voting as soon as
         they are decided, and `n` is the most that may be spent. `patience` is how many votes one more certified radius
         is worth. `width` stops within that share of the radius instead, say "1%". `looks` are the numbers of copies at
         which votes are counted. With `skip_wrong`, an image whose selected class is not its label ends at once. The

@@ -365,7 +365,7 @@ FIELDS = (
     Field(
         "coin",
         COIN,
-        Column("coin", "TEXT", "64 bits for the randomized bound (NULL: the bound is another one)", since=4),
+        Column("coin", "TEXT", "64 bits for the randomized bound (NULL: the bound is another one)", since=5),
         null=True,
         omitted=True,
     ),

@@ -1,4 +1,4 @@
-"""What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius to within a share.
+"""What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius within a share.
 
 The default looks are at 100, 200, 400, … and n copies. Of α, a share (m/n)² is spent by the first m copies.
 """
@@ -17,8 +17,8 @@ from ..core.integers import whole_number, written_integer
 from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
-from .looks import MOST_RADII, Looks, check_counts, check_levels
 from . import stop_rule
+from .looks import MOST_RADII, Looks, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -162,7 +162,7 @@ def looks_for(
         )
     levels = asked.levels or default_levels(counts, alpha)
     if asked.radii is None:
-        rule = _rule_for_width(asked, counts, levels, n)
+        rule = _rule_for_width(asked, counts, levels)
         found = Looks(counts, levels, (), rule, asked.skip_wrong)
     else:
         radii, rule = _rule_for_radii(asked, law, counts, levels, bound, price)
@@ -171,7 +171,7 @@ def looks_for(
     return found
 
 
-def _rule_for_width(asked: Goal, counts: tuple[int, ...], levels: tuple[Fraction, ...], n: int) -> tuple[Intervals, ...]:
+def _rule_for_width(asked: Goal, counts: Sequence[int], levels: Sequence[Fraction]) -> tuple[Intervals, ...]:
     return () if asked.width is None else stop_rule.go_on_for_width(counts, levels, float(asked.width))
 
 
@@ -195,8 +195,9 @@ def _rule_for_radii(
 
 
 def alone_boundaries(p: float, counts: Sequence[int], levels: Sequence[Fraction]) -> tuple[int, ...]:
-    """About the smallest numbers of hits whose Clopper–Pearson bound, at each look alone, is above p; in floats, for the
-    stop rule only.
+    """About the smallest numbers of hits whose Clopper–Pearson bound, at each look alone, is above p.
+
+    They are computed in floats, for the stop rule only.
     """
     found = []
     for count, level in zip(counts, levels, strict=True):

@@ -121,9 +121,8 @@ class Looks:
             raise ValueError(f"the bound {bound} is for set radii: say which")
         self._check_radii()
         self._check_rule()
-        if self.group is not None and not (
-            1 <= self.group.images <= MOST_GROUP and 1 <= self.group.copies <= MOST_PACK
-        ):
+        group = self.group
+        if group is not None and not (1 <= group.images <= MOST_GROUP and 1 <= group.copies <= MOST_PACK):
             raise ValueError(f"a group has between 1 and {MOST_GROUP} images, and packs of copies: not {self.group}")
 
     def _check_radii(self) -> None:
@@ -139,9 +138,7 @@ class Looks:
         for count, intervals in zip(self.counts, self.go_on, strict=False):
             apart = all(high + 1 < low for (_, high), (low, _) in pairwise(intervals))
             if not apart or any(not low <= high <= count for low, high in intervals):
-                raise ValueError(
-                    f"the rule when to go on after {count} copies has no hits in order: {_word(intervals)}"
-                )
+                raise ValueError(f"the rule to go on after {count} copies has hits out of order: {_word(intervals)}")
 
 
 def check_counts(counts: Sequence[int], n: int) -> None:

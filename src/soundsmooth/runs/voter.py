@@ -67,7 +67,7 @@ class Voter:
             self._alone = None
 
     def give(self, task: Task, images: Sequence[Image]) -> list[Outcome]:
-        """Begin a task on the image of each part; what comes back is an earlier one's outcome, once enough are begun."""
+        """Begin a task on the image of each part; an earlier one's outcome comes back, once enough are begun."""
         self._waiting.append(self._begin_and_look(task, images))
         return [self._finish(self._waiting.popleft())] if len(self._waiting) > self.ahead else []
 

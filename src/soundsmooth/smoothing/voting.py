@@ -95,7 +95,7 @@ class PendingVotes:
 def vote_on_copies(
     voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False
 ) -> Iterator[tuple[Votes, Any]]:
-    """The votes of noisy copies, range after range, block by block, each with the doubt that its noise leaves (or None).
+    """The votes of noisy copies, range by range, block by block, each with the doubt that its noise leaves (or None).
 
     Ranges share batches: where one ends within a batch, the next begins. On a GPU the next block's noise is made while
     the model votes; nothing may read the votes before all have voted. If it has to be `sure`, the CPU makes the noise

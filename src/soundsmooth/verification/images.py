@@ -12,6 +12,8 @@ from ..certification.fields import is_time
 from ..certification.votes import added
 from ..independence.measure import SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import SHARED_STREAM, Purpose
+from ..runs.image_votes import ImageVotes, image_votes
+from ..runs.packs import rounds_passed
 from ..runs.reader import PLACED, Row, RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
@@ -99,8 +101,8 @@ class Inspection:
         self._check_state(place, finished, *state)
         stored = lost = None
         try:
-            stored = self._stored_blocks(blocks, finished)
-            lost = self._lost(number, alone, stored, finished)
+            stored = self._stored_blocks(blocks, truth, finished)
+            lost = self._lost(number, alone, stored, self._votes(stored, truth).estimation.total, finished)
         except (ValueError, OverflowError) as error:  # the latter for a number that no image has
             self._say(number, str(error))
         for row in certificates:
@@ -120,7 +122,7 @@ class Inspection:
             self._say(number, "its state, its attempts and its error contradict each other")
         self.result.tally.failed += state == State.FAILED and not certified
 
-    def _stored_blocks(self, rows: Sequence[Row], finished: bool) -> list[StoredBlock]:
+    def _stored_blocks(self, rows: Sequence[Row], truth: int | None, finished: bool) -> list[StoredBlock]:
         """The blocks of an image; a ValueError if they are not what they should be, or more than memory holds."""
         stored, counts = [], 0
         for row in rows:
@@ -128,19 +130,30 @@ class Inspection:
             counts += len(stored[-1].counts.classes)
             if counts > MOST_COUNTS:
                 raise ValueError(f"its {len(rows)} blocks count more classes than can be held in memory")
-        self._check_layout([each.block for each in stored], finished)
         self._check_bitmaps(stored)
+        self._check_layout([each.block for each in stored], self._votes(stored, truth), finished)
         if not {each.environment for each in stored} <= self.environments.keys():
             raise ValueError("one of its blocks names an environment that is not there")
         self.blocks += len(stored)
         return stored
 
-    def _check_layout(self, there: Sequence[VoteBlock], finished: bool) -> None:
-        wanted = self.run.all_blocks
-        if finished and list(there) != wanted:
-            raise ValueError(f"its {len(there)} blocks are not the {len(wanted)} that cover n0 and n copies")
-        if not finished and not set(there) <= set(wanted):
-            raise ValueError("it has blocks that are none of this run")
+    def _votes(self, stored: Sequence[StoredBlock], truth: int | None) -> ImageVotes:
+        """What these blocks of one image say, and which are missing, decided as the promise says."""
+        there = {each.block: each.counts for each in stored}
+        return image_votes(self.run.stated.settings, self.run.rounds, truth, there)
+
+    def _check_layout(self, there: Sequence[VoteBlock], votes: ImageVotes, finished: bool) -> None:
+        """All blocks up to the look at which the image stopped, and no other. An image that was ended before it stopped
+        may have some of those up to the next look.
+        """
+        rounds = self.run.rounds
+        passed = rounds_passed(votes, rounds)
+        whole = [block for round in rounds[:passed] for block in round]
+        begun = rounds[passed] if votes.missing and passed < len(rounds) else []
+        if finished and (not passed or list(there[: len(whole)]) != whole):
+            raise ValueError(f"its {len(there)} blocks are not the {len(whole)} that cover n0 and n copies")
+        if not set(there) <= {*whole, *begun}:
+            raise ValueError("it has blocks that are none of this run, or come after the look at which it stopped")
 
     def _check_bitmaps(self, stored: Sequence[StoredBlock]) -> None:
         """A bitmap for each block of estimation, if they are kept, and for no other."""
@@ -165,13 +178,14 @@ class Inspection:
             if each.hits is not None and hits_of(each.hits, each.block.count).sum() != each.counts.classes[guess]:
                 raise ValueError(f"the bitmap of {each.block} does not have as many hits as its counts")
 
-    def _lost(self, number: int, rows: Sequence[Row], stored: Sequence[StoredBlock], finished: bool) -> int | None:
+    def _lost(
+        self, number: int, rows: Sequence[Row], stored: Sequence[StoredBlock], copies: int, finished: bool
+    ) -> int | None:
         """How many of the rows that were voted alone are lost, None if none were to be; a ValueError if they are not
-        the promised ones.
+        the promised ones among so many copies.
         """
         if not all(self.run.fits("alone", row) and row[2] in self.environments and is_time(row[3]) for row in rows):
             raise ValueError("what is stored of its rows that were voted alone is malformed")
-        copies = sum(each.block.count for each in stored if each.block.purpose == Purpose.ESTIMATION)
         secret, promise = self.run.stated.secret, self.run.stated.promise
         drawn = sample_rows(secret, promise, number, copies) if rows or finished else None
         if drawn is None:
@@ -216,11 +230,16 @@ class Inspection:
             self._say(index, "its coin is not the one that promise, seed and nonce give")
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
+        votes = self._votes(stored, certificate.truth)
         sums = {Purpose.SELECTION: certificate.selection, Purpose.ESTIMATION: certificate.estimation}
         for purpose, counts in sums.items():
-            if added(each.counts for each in _blocks_for(stored, purpose)) != counts:
+            if votes.counts(purpose) != counts:
                 name = purpose.name.lower()
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")
+        if votes.looks != certificate.looks:
+            self._say(certificate.index, "its blocks do not add up to its certificate's looks")
+        if bool(votes.missing) != bool(certificate.aborted):
+            self._say(certificate.index, "it ended where the promised rule goes on, which its certificate does not say")
         if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
             self._say(certificate.index, "its rows that were lost alone do not add up to its certificate's")
 
