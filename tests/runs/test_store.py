@@ -301,7 +301,7 @@ def test_a_store_of_another_version(finished: Path, tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 7")
     assert all(
-        "is a run of format 7; this version of soundsmooth reads formats 2 to 4" in text for text in errors(path)
+        "is a run of format 7; this version of soundsmooth reads formats 2 to 5" in text for text in errors(path)
     )
 
 

@@ -100,15 +100,16 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
     its batch is a function of its number, and each look is at whole batches (docs/looks.md).
     """
-    asked, proved = settings.goal, found.identity.independence.proved
-    if asked is None or settings.looks is not None:
-        return settings
-    bound = FOR_RADII if asked.radii is not None and asked.any_bound and proved else settings.bound
+    asked, proved, bound = settings.goal, found.identity.independence.proved, settings.bound
+    if asked is not None and asked.radii is not None and asked.any_bound and proved:
+        bound = FOR_RADII
     if not proved and not BOUNDS[bound].positions:
         raise ValueError(
             f"the bound {bound} needs rows that are proved to be independent, and these are "
             f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
         )
+    if asked is None or settings.looks is not None:
+        return settings
     shares = proved and asked.stops_early and settings.noise == "fresh"
     whole = None if shares else found.batch
     looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
@@ -163,6 +164,12 @@ class RunPlan:
         """What the radius at a place is less by, because floats were rounded to the grid; None if none were."""
         return self.inputs.paid(place, self.law.grid)
 
+    def coin(self, place: int) -> str | None:
+        """The bits that the bound of the image at a place is given; None unless the bound is randomized."""
+        if not BOUNDS[self.settings.bound].coin:
+            return None
+        return self.secret.coin(self.promise, self.inputs.indices[place])
+
     def block_size(self, kept: bool) -> int:
         """How many copies vote together in a run that is `kept` in a file, or in memory."""
         looks, on_gpu = self.settings.looks, self.identity.device != "cpu"
@@ -211,4 +218,5 @@ class RunPlan:
             seconds=seconds,
             measured=measured,
             paid=self.paid(place),
+            coin=self.coin(place),
         )
