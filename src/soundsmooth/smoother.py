@@ -281,7 +281,7 @@ class Smoother:
     def pool(self, engine: str = "local", begun: RunTerms | None = None) -> WorkerPool:
         """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""
         if engine != "local":
-            return remote_pool(engine, self.recipe().with_batch(begun and begun.batch), self._workers)
+            return remote_pool(engine, self.recipe().with_batch(None if begun is None else begun.batch), self._workers)
         if begun is None or self.smoothing.batch is not None or self.smoothing.model.placement is None:
             return LocalPool(self.smoothing)
         return LocalPool(replace(self.smoothing, batch=begun.batch))

@@ -98,7 +98,7 @@ def pool_and_images(choices: Choices, begun: RunTerms | None) -> Iterator[tuple[
         smooth = smoother(choices)
         yield smooth.pool("local", begun), inputs(choices, smooth.smoothing.law.grid)
         return
-    how = SmootherRecipe.of(**_keywords(choices)).with_batch(begun and begun.batch)
+    how = SmootherRecipe.of(**_keywords(choices)).with_batch(None if begun is None else begun.batch)
     images = inputs(choices, how.grid)
     with remote_pool(name, how, **choices.going_to(To.POOL)) as pool:
         yield pool, images

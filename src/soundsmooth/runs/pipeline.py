@@ -90,6 +90,8 @@ class _RunWriter:
     """The places of claimed images that are neither finished nor given up, by group."""
     _open: dict[int, set[Task]] = field(default_factory=dict)
     """The tasks of each group that have not come back."""
+    _known: dict[int, ImageVotes] = field(default_factory=dict)
+    """What is stored of images, where only this process can add to it."""
     _nothing_free: bool = False
     """Whether there was no image left to claim, in this round."""
     _held: list[Outcome] = field(default_factory=list)
@@ -144,13 +146,29 @@ class _RunWriter:
 
     def _begin_round(self, group: int) -> None:
         """Get ready what the images of a group vote before the next decision. Those that are decided are certified."""
-        votes = {place: self.store.votes(place) for place in self._claimed[group]}
+        votes = {place: self._votes(place) for place in self._claimed[group]}
         for place, each in votes.items():
             if not each.missing:
                 self._end_voting(place)
         votes = {place: each for place, each in votes.items() if each.missing}
         for tasks in self._round_tasks(group, votes) if votes else ():
             self._push(group, tasks)
+        if group not in self._open:  # nothing more is to be done
+            for place in self._members(group):
+                self._known.pop(place, None)
+
+    def _members(self, group: int) -> range:
+        size = self.plan.group
+        return range(group * size, min((group + 1) * size, len(self.plan.inputs)))
+
+    def _votes(self, place: int) -> ImageVotes:
+        """What is stored of an image's votes: read again after a block was added, and where others may add one."""
+        if place not in self._known:
+            found = self.store.votes(place)
+            if found.missing and place not in self._claimed[place // self.plan.group]:
+                return found
+            self._known[place] = found
+        return self._known[place]
 
     def _push(self, group: int, tasks: list[Task]) -> None:
         self._open.setdefault(group, set()).update(tasks)
@@ -171,10 +189,9 @@ class _RunWriter:
         """The packs of the group's round of which something is missing. All images of the group have their places in
         them, also those that are finished.
         """
-        rounds, size = self.store.rounds, self.plan.group
-        members = range(group * size, min((group + 1) * size, len(self.plan.inputs)))
+        rounds = self.store.rounds
         number = min(rounds_passed(each, rounds) for each in votes.values())
-        every = {place: votes[place] if place in votes else self.store.votes(place) for place in members}
+        every = {place: self._votes(place) for place in self._members(group)}
         for pack in packs_of_round(every, rounds, number, most):
             if any(place in votes and block in votes[place].missing for place, block in pack):
                 yield pack
@@ -211,7 +228,7 @@ class _RunWriter:
         """The rows that are voted again, among all copies that have voted."""
         if not self.plan.identity.independence.measured:
             return None
-        copies = self.store.votes(place).estimation.total
+        copies = self._votes(place).estimation.total
         return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place], copies)
 
     # What came of it
@@ -261,7 +278,7 @@ class _RunWriter:
             for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
                 self._add(place, block, votes, outcome.seconds * block.count / copies)
         mine = self._claimed[outcome.task.parts[0].place // self.plan.group]
-        ended = [place for place in sorted(outcome.task.places) if place in mine and self.store.complete(place)]
+        ended = [place for place in sorted(outcome.task.places) if place in mine and not self._votes(place).missing]
         return [record for place in ended if (record := self._end_voting(place)) is not None]
 
     def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
@@ -277,6 +294,7 @@ class _RunWriter:
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
         self.store.add_block(place, block, votes.counts, hits, seconds, self.plan.environment)
+        self._known.pop(place, None)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
@@ -286,7 +304,7 @@ class _RunWriter:
 
     def _certify(self, place: int) -> Certificate | None:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
-        measured, votes = self._measurement(place), self.store.votes(place)
+        measured, votes = self._measurement(place), self._votes(place)
         paid, settings = self.plan.paid(place), self.plan.settings
         found = certify(votes.counts, self.plan.law, settings, measured, paid, votes.looks, self.plan.coin(place))
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
@@ -323,4 +341,5 @@ class _RunWriter:
         self._ready = deque(tasks for tasks in left if tasks)
         for place in places:
             self._release(place)
+            self._known.pop(place, None)
         return [self.store.add_failure(place) for place in sorted(places)]

@@ -215,13 +215,6 @@ class _StoredVotes(_RunHeader):
         found: int | None = self.db.one("SELECT truth FROM images WHERE place = ?", place)
         return found
 
-    def complete(self, place: int) -> bool:
-        """Whether nothing more is to be voted before the image is certified."""
-        if self.stated.settings.looks is not None:
-            return not self.votes(place).missing
-        there: int = self.db.one("SELECT COUNT(*) FROM blocks WHERE place = ?", place)
-        return there == len(self.all_blocks)
-
     def finished(self, place: int) -> bool:
         """Whether the image has its certificate."""
         return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM certificates WHERE place = ?)", place))

@@ -1,6 +1,7 @@
 """What a run's file holds, as values."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..certification.certificate import Certificate
@@ -10,7 +11,8 @@ from ..certification.settings import Settings, promised_settings
 from ..smoothing.blocks import VoteBlock
 
 
-class RunTerms(NamedTuple):
+@dataclass(frozen=True)
+class RunTerms:
     """What a run is fixed to when it begins: the promise and the key, and what is stored of the votes."""
 
     promise: Promise
@@ -23,7 +25,7 @@ class RunTerms(NamedTuple):
     def batch(self) -> int:
         return int(self.promise.values["batch"])
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         return promised_settings(self.promise.values)
 
