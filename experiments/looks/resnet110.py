@@ -4,7 +4,7 @@
 
 For each σ, OUT gets `looks_sigma0.25_n100000.db` (the table's radii, votes left out), `plain_sigma0.25_n100000.db` (the
 first images with all n copies, and which of their votes were hits) and `resnet110_sigma0.25.json`: copies, seconds, and
-the seconds before the first vote. Both kinds of run use the same network. Its compiler is done before any time is taken.
+the seconds before the first vote. Both kinds of run use the same network. Its compiler has ended before a time is taken.
 """
 
 import argparse

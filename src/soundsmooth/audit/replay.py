@@ -82,7 +82,8 @@ class ReplayBlock:
 class Urn(NamedTuple):
     """What was drawn from: so many places for blocks, whether a block lies in each or not, and so many of them.
 
-    Guarantee: none; these are numbers.
+    Guarantee: if places were drawn uniformly after the store was fixed, more than `escaping(places, drawn, β)` bad
+    blocks escape with probability below β. An empty place is like a good block, whichever places are empty.
     """
 
     places: int

@@ -1,8 +1,8 @@
 """What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius within a share.
 
-The default looks are at 100·2^(k/3), rounded, and n copies: 100, 126, 159, 200, … Of α a third is spent in equal parts at
-all looks. Of the rest, a share (m/n)² is spent by the first m copies. So easy images are decided early, and hard ones
-have nearly all of α at the end.
+The default looks are at 100·2^(k/3), rounded, and n copies: 100, 126, 159, 200, … A third of α is spent in equal parts
+at all looks. Of the rest, a share (m/n)² is spent by the first m copies. So easy images are decided early, and hard
+ones have most of α at the end.
 """
 
 import math
@@ -146,7 +146,7 @@ def default_counts(n: int, batch: int | None) -> tuple[int, ...]:
 
 
 def default_levels(counts: Sequence[int], alpha: Fraction) -> tuple[Fraction, ...]:
-    """What each look spends: an equal part of α/3, and of the rest so much that m of n copies have spent (m/n)² of it."""
+    """What each look spends: an equal part of α/3, and of the rest as much as makes (m/n)² of it by m of n copies."""
     shares = [Fraction(count, counts[-1]) ** EXPONENT for count in counts]
     equal = EQUAL / len(counts)
     return tuple(alpha * (equal + (1 - EQUAL) * (b - a)) for a, b in pairwise((Fraction(0), *shares)))

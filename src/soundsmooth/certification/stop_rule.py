@@ -8,9 +8,9 @@ of two: what is certified now, or what is expected after the next look less the 
 expectation is over a fixed prior for p, the probability of a hit: uniform in z = Φ⁻¹(p). What the hits say of p is
 summed over a grid of p, with all binomial terms above 10⁻¹⁷ of the largest.
 
-Not all radii are worth the same. Where hits are nearly certain, votes tell little of Φ⁻¹(p): more images lie closer to the
-threshold than n votes can tell. If such a radius were worth no more than others, it would lose most. The same is true
-of one among many radii. `worths` makes up for both, so that no radius loses much more than the rest.
+Not all radii are worth the same. Where hits are nearly certain, votes tell little of Φ⁻¹(p): more images lie closer to
+the threshold than n votes can tell. If such a radius were worth no more than others, it would lose most. The same is
+true of one among many radii. `worths` makes up for both, so that no radius loses much more than the rest.
 
 One approximation is made. A state is the hits at one look, and the radii that only an earlier look has crossed are not
 known in it. They are counted where the next look loses what this one has.
@@ -112,7 +112,7 @@ def worths(thresholds: Sequence[float]) -> list[float]:
 def certified_now(
     looks: Sequence[int], boundaries: Sequence[Sequence[int]], each_worth: Sequence[float], k: int
 ) -> Floats:
-    """For each number of hits at look k, what the radii are worth that this look alone certifies, one after the other."""
+    """For each number of hits at look k, the worth of the radii that this look alone certifies, one after the other."""
     certified = np.zeros(looks[k] + 1)
     needed = 0
     for each, worth in zip(boundaries, each_worth, strict=True):

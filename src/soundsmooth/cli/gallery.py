@@ -37,6 +37,9 @@ CERTIFIERS = {
     "guard-band": "the paper's section 4.3: rounded to the grid; a copy near a rounding boundary votes against.",
     "art": "the Adversarial Robustness Toolbox.",
     "naive-measured": "exact noise, with a first attempt at measuring independence.",
+    "naive-audit": "an auditor who votes again on images that stopped, and bounds p at full level.",
+    "fixed-levels": "measured independence with looks, where each look has the levels of a fixed n.",
+    "filtered": "exact noise and our bound, from those votes alone that a filter keeps.",
     "ours": "this package.",
 }
 COLOURS = {Finding.REFUSED: "cyan", Finding.HOLDS: "green", Finding.ABSTAINS: "yellow"}

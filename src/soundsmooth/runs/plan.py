@@ -17,7 +17,7 @@ from ..independence.notice import describe_unproved
 from ..models import Identity
 from ..noise import Law
 from ..noise.law import EUCLIDEAN
-from ..smoothing.blocks import BLOCK_COPIES, KEPT_ELEMENTS, VoteBlock, block_size, vote_rounds
+from ..smoothing.blocks import VoteBlock, block_size, vote_rounds
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import check_labels
 from .image_votes import ImageVotes
@@ -26,7 +26,9 @@ from .tasks import Image
 from .worker import MIXED, ModelSurvey, WorkerKind
 
 #: Consecutive images that share batches, where rows are proved to be independent.
-GROUP_IMAGES = 128
+GROUP_IMAGES = 256
+#: A pack of copies of several images has at most so many batches.
+PACK_BATCHES = 32
 
 
 def plan_run(
@@ -114,7 +116,7 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     whole = None if shares else found.batch
     looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
     if shares:
-        looks = replace(looks, group=group_for(found.batch, inputs.levels[0].size))
+        looks = replace(looks, group=group_for(found.batch))
     return replace(settings, bound=bound, looks=looks)
 
 
@@ -126,10 +128,9 @@ def _most_paid(law: Law, inputs: Inputs) -> Fraction:
     return Fraction(price_above(tolerance**2 * size, tolerance, size))
 
 
-def group_for(batch: int, dimension: int) -> Group:
-    """Enough images to fill batches from the first look on, and packs of whole batches that fit in memory."""
-    most = min(BLOCK_COPIES, KEPT_ELEMENTS // dimension)
-    return Group(GROUP_IMAGES, max(1, most // batch) * batch)
+def group_for(batch: int) -> Group:
+    """Enough images to fill batches from the first look on, and so long packs that what pads their ends is little."""
+    return Group(GROUP_IMAGES, PACK_BATCHES * batch)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Optional stopping: votes are added until the bound is good enough, and each look has the full α.
 
 F is a fair coin, p = ½. At each look the Clopper–Pearson bound is computed; the first one above p is written down. Each
-look is wrong with probability α at most. Eleven looks, after 100·2^k votes up to 100 000, are wrong with 8.1 α
-together, and 1000 looks, after every 100 votes, with 21.9 α (by recursion over the hits). Nothing fixes n in the
+look is wrong with probability α at most. Eleven looks, after 100·2^k votes up to 100 000, are wrong with 8.2 α
+together, and 1000 looks, after every 100 votes, with 21.8 α (by recursion over the hits). Nothing fixes n in the
 certifiers in use. Ours promises n, or promises looks and spends α on them: then all looks together are wrong with α.
 """
 
