@@ -24,6 +24,8 @@ from soundsmooth.certification.settings import Settings
 
 ALPHA, SIGMA, N = Fraction(1, 1000), Fraction(1, 4), 2000
 BOUNDS = ["clopper-pearson", "runner-up", "group-sequential"]
+#: Looks, each with its level: the first m of N copies have spent (m/N)² of α.
+SPENT = {100: "1/400000", 200: "3/400000", 400: "3/100000", 800: "3/25000", N: "21/25000"}
 SELECTION = VoteCounts((5, 90, 5))
 PLAIN = {
     "sigma": str(SIGMA),
@@ -37,7 +39,7 @@ PLAIN = {
 
 @cache
 def looks_of(bound: str) -> Looks:
-    asked = goal(N, ALPHA, radii="0,0.25,0.5", skip_wrong=True)
+    asked = goal(N, ALPHA, radii="0,0.25,0.5", skip_wrong=True, looks=SPENT)
     assert asked is not None
     return looks_for(asked, noise.Gaussian(SIGMA), N, ALPHA, bound, None)
 
