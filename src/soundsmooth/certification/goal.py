@@ -1,8 +1,8 @@
-"""What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius to within a share.
+"""What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius to a share.
 
-The default looks are at 100·2^(k/3), rounded, and n copies: 100, 126, 159, 200, … Of α a third is spent in equal parts at
-all looks. Of the rest, a share (m/n)² is spent by the first m copies. So easy images are decided early, and hard ones
-have nearly all of α at the end.
+The default looks are at 100·2^(k/3), rounded, and n copies: 100, 126, 159, 200, … Of α a third is spent in equal parts
+at all looks. Of the rest, a share (m/n)² is spent by the first m copies. So easy images are decided early, and hard
+ones have nearly all of α at the end.
 """
 
 import math
@@ -19,8 +19,8 @@ from ..core.integers import whole_number, written_integer
 from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
-from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
 from . import stop_rule
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -146,7 +146,7 @@ def default_counts(n: int, batch: int | None) -> tuple[int, ...]:
 
 
 def default_levels(counts: Sequence[int], alpha: Fraction) -> tuple[Fraction, ...]:
-    """What each look spends: an equal part of α/3, and of the rest so much that m of n copies have spent (m/n)² of it."""
+    """What each look spends: an equal part of α/3; and of the rest, m of n copies have spent (m/n)² in all."""
     shares = [Fraction(count, counts[-1]) ** EXPONENT for count in counts]
     equal = EQUAL / len(counts)
     return tuple(alpha * (equal + (1 - EQUAL) * (b - a)) for a, b in pairwise((Fraction(0), *shares)))
@@ -177,7 +177,9 @@ def looks_for(
     return found
 
 
-def _rule_for_width(asked: Goal, counts: tuple[int, ...], levels: tuple[Fraction, ...], n: int) -> tuple[Intervals, ...]:
+def _rule_for_width(
+    asked: Goal, counts: tuple[int, ...], levels: tuple[Fraction, ...], n: int
+) -> tuple[Intervals, ...]:
     return () if asked.width is None else stop_rule.go_on_for_width(counts, levels, float(asked.width))
 
 
@@ -201,9 +203,7 @@ def _rule_for_radii(
 
 
 def alone_boundaries(p: float, counts: Sequence[int], levels: Sequence[Fraction]) -> tuple[int, ...]:
-    """About the smallest numbers of hits whose Clopper–Pearson bound, at each look alone, is above p; in floats, for the
-    stop rule only.
-    """
+    """About the fewest hits whose Clopper–Pearson bound, at each look alone, is above p; in floats, for the stop rule."""
     found = []
     for count, level in zip(counts, levels, strict=True):
         law = binomial(count, p)
@@ -234,4 +234,3 @@ def _bits(x: float) -> int:
 def _double(bits: int) -> float:
     found: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return found
-

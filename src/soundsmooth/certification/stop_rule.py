@@ -8,9 +8,9 @@ of two: what is certified now, or what is expected after the next look less the 
 expectation is over a fixed prior for p, the probability of a hit: uniform in z = Φ⁻¹(p). What the hits say of p is
 summed over a grid of p, with all binomial terms above 10⁻¹⁷ of the largest.
 
-Not all radii are worth the same. Where hits are nearly certain, votes tell little of Φ⁻¹(p): more images lie closer to the
-threshold than n votes can tell. If such a radius were worth no more than others, it would lose most. The same is true
-of one among many radii. `worths` makes up for both, so that no radius loses much more than the rest.
+Not all radii are worth the same. Where hits are nearly certain, votes tell little of Φ⁻¹(p): more images lie closer to
+the threshold than n votes can tell. If such a radius were worth no more than others, it would lose most. The same is
+true of one among many radii. `worths` makes up for both, so that no radius loses much more than the rest.
 
 One approximation is made. A state is the hits at one look, and the radii that only an earlier look has crossed are not
 known in it. They are counted where the next look loses what this one has.
@@ -112,7 +112,7 @@ def worths(thresholds: Sequence[float]) -> list[float]:
 def certified_now(
     looks: Sequence[int], boundaries: Sequence[Sequence[int]], each_worth: Sequence[float], k: int
 ) -> Floats:
-    """For each number of hits at look k, what the radii are worth that this look alone certifies, one after the other."""
+    """For each count at look k, what the radii that this look alone certifies, one after the other, are worth."""
     certified = np.zeros(looks[k] + 1)
     needed = 0
     for each, worth in zip(boundaries, each_worth, strict=True):
@@ -205,11 +205,11 @@ def go_on_for_width(
     if not 0 <= width <= 1:
         raise ValueError(f"width is a share of the radius, between 0 and 1, not {width!r}")
     prior = prior_for((), looks[-2] if len(looks) > 1 else 1)
-    last = _certified_heights(looks[-1], levels[-1])
+    last = certified_heights(looks[-1], levels[-1])
     rules = []
     for n, level in zip(looks[:-1], levels[:-1], strict=True):
         expected, positive = _expected_last(n, looks[-1], last, prior)
-        near = _certified_heights(n, level) >= (1 - width) * expected
+        near = certified_heights(n, level) >= (1 - width) * expected
         rules.append(intervals((positive >= hopeless) & ~near))
     return tuple(rules)
 
@@ -233,7 +233,7 @@ def _quotient(sums: Floats, chance: Floats) -> Floats:
     return np.divide(sums, chance, out=np.zeros(len(chance)), where=chance > 0)
 
 
-def _certified_heights(n: int, level: Fraction) -> Floats:
+def certified_heights(n: int, level: Fraction) -> Floats:
     """max(0, Φ⁻¹(p_lower)) for each number of hits among n: proved at some of them, interpolated between."""
     normal, misses = NormalDist(), _some_misses(n)
     heights = []
