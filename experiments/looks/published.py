@@ -8,8 +8,8 @@ recursion of simulate.py. A published test goes on while one of the radii is nei
 after every vote, or where its authors look; here two looks are up to 5 % apart, which costs it up to 5 % of its votes.
 
 *votes* says how many times fewer votes than n = 100 000 are expected, selection counted on both sides. *drop* is the
-largest loss of expected certified accuracy at any radius, in points. *Wald* is what no test of level α can beat with the
-power that this one attains on every image, and *distance* how many times its votes are above that.
+largest loss of expected certified accuracy at any radius, in points. *Wald* is what no test of level α can beat with
+the power that this one attains on every image, and *distance* how many times its votes are above that.
 """
 
 import argparse
