@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from soundsmooth import open_run
+from soundsmooth.certification.goal import default_counts, default_levels
 from soundsmooth.certification.stop_rule import (
     DEFAULT_PATIENCE,
     Binomial,
@@ -49,25 +51,16 @@ class Image(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """When votes are counted, and how α is spent."""
+    """A bound, and how long an image goes on; looks and levels are those of a run."""
 
     bound: str = "b"
-    start: int = 100
-    ratio: float = 2
-    exponent: float = 2
     patience: float = DEFAULT_PATIENCE
-
-    @property
-    def looks(self) -> tuple[int, ...]:
-        found = [self.start]
-        while found[-1] * self.ratio < N:
-            found.append(round(found[-1] * self.ratio))
-        return (*found, N)
+    looks: tuple[int, ...] = default_counts(N, None)
 
     @property
     def spent(self) -> tuple[float, ...]:
         """What the looks so far may spend."""
-        return tuple(float(ALPHA) * (n / N) ** self.exponent for n in self.looks)
+        return tuple(map(float, accumulate(default_levels(self.looks, ALPHA))))
 
 
 @dataclass

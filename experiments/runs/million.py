@@ -22,7 +22,7 @@ from soundsmooth.certification.certificate import Certificate
 from soundsmooth.certification.certify import Counts, Verdict, certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
-from soundsmooth.noise import Purpose
+from soundsmooth.runs.image_votes import ImageVotes
 from soundsmooth.runs.pipeline import open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
@@ -96,14 +96,14 @@ def fill(path: Path, count: int) -> None:
                     store.add_certificate(place, _certificate(plan, place, *found[place % len(found)]))
 
 
-def _found(plan: RunPlan, hits: int) -> tuple[Verdict, dict[Purpose, Counts]]:
+def _found(plan: RunPlan, hits: int) -> tuple[Verdict, ImageVotes]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
-    counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0)}
-    return certify(counts.__getitem__, plan.law, plan.settings), counts
+    votes = ImageVotes(selection, Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0), None, ())
+    return certify(votes.counts, plan.law, plan.settings), votes
 
 
-def _certificate(plan: RunPlan, place: int, found: Verdict, counts: dict[Purpose, Counts]) -> Certificate:
-    return plan.certificate(place, found, counts, None, plan.environment, 0.125)
+def _certificate(plan: RunPlan, place: int, found: Verdict, votes: ImageVotes) -> Certificate:
+    return plan.certificate(place, found, votes, None, plan.environment, 0.125)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,12 @@ def test_the_table_has_every_field_of_the_record() -> None:
 
 def test_the_tables_of_a_run_are_the_same_word_for_word() -> None:
     """Stored runs are compared with this text: whatever changes it is another format."""
-    assert VERSION == 3
-    assert {version: hashlib.sha256(schema(version).encode()).hexdigest() for version in (2, 3)} == {
+    assert VERSION == 5
+    assert {version: hashlib.sha256(schema(version).encode()).hexdigest() for version in (2, 3, 4, 5)} == {
         2: "91d65b0b4d1e603fee1703a5c3b0f07986a12ea5cf7584d3c3cb20d3102dc6aa",
         3: "80fff09c461fa220e2475c847fd74499746d26d41aa3e67791ed61aa659371b8",
+        4: "336f200f79d92699ae250eed35e00368395588a614005facf78d39de9c9d95af",
+        5: "f81026d772a8ecbab9515d5e6e2710562ae389174a8901e6c2078988d5259593",
     }
 
 
@@ -53,6 +55,7 @@ WRONG = {
     "estimation": Counts((1, True), 0),
     "measured": Measurement(1, -1),
     "paid": 1,
+    "coin": "0",
     "promise": None,
     "seed": "00",
     "nonce": "00",

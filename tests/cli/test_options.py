@@ -6,6 +6,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from soundsmooth.certification.goal import goal
 from soundsmooth.certification.settings import settings
 from soundsmooth.cli import options
 from soundsmooth.cli.options import ALL, OPTIONS, SMOOTHING, Choices, To, names_for, read_config
@@ -19,7 +20,12 @@ from soundsmooth.noise.sources import NOISE_MODES, NoiseMode
 from soundsmooth.runs.engines import ENGINES, Engine
 from soundsmooth.smoother import Smoother
 
-KEYWORDS = {To.SMOOTHER: Smoother.__init__, To.SETTINGS: settings, To.DATA: load}
+KEYWORDS = {To.SMOOTHER: (Smoother.__init__,), To.SETTINGS: (settings, goal), To.DATA: (load,)}
+
+
+def parameters(to: To) -> dict[str, Parameter]:
+    """All keywords of the functions that the options go to."""
+    return {name: each for function in KEYWORDS[to] for name, each in signature(function).parameters.items()}
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -33,7 +39,7 @@ def test_a_command_has_each_name_and_flag_once(command: str) -> None:
 
 @pytest.mark.parametrize("to", KEYWORDS)
 def test_an_option_is_a_keyword_of_the_function_it_goes_to(to: To) -> None:
-    assert set(names_for(to)) <= set(signature(KEYWORDS[to]).parameters)
+    assert set(names_for(to)) <= set(parameters(to))
 
 
 @pytest.mark.parametrize("to", KEYWORDS)
@@ -42,7 +48,7 @@ def test_the_default_that_is_shown_is_the_default(to: To) -> None:
     for option in OPTIONS:
         if option.to is not to:
             continue
-        default = signature(KEYWORDS[to]).parameters[option.name].default
+        default = parameters(to)[option.name].default
         if default not in (Parameter.empty, None, False):
             assert option.default.split(";")[0] == str(default), option.name
 

@@ -180,7 +180,8 @@ def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest
     noise = SimpleNamespace(noisy=lambda *_: Noisy(np.zeros((2, 3), np.float32), (), doubt))
     model = SimpleNamespace(placement=InputPlacement("cuda:0"), flags=dict, vote=lambda _: Votes(labels, 2))
     voting = Voting(model, 2, {})
-    ((votes, found),) = votings.vote_on_copies(voting, noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2), 2)
+    wanted = votings.CopyRange(noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2))
+    ((votes, found),) = votings.vote_on_copies(voting, [wanted], 2)
     assert votes.labels is labels
     assert found is doubt
     assert labels.kept == doubt.kept == [gpu.outside]

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
+from soundsmooth.audit import bounds as audits
 from soundsmooth.audit.bounds import clopper_pearson_lower_holds, clopper_pearson_upper_holds
 from soundsmooth.exact import (
     clopper_pearson_above,
@@ -26,7 +27,7 @@ from soundsmooth.exact import (
     hoeffding_below,
 )
 from soundsmooth.exact.balls import lower_end, precision, upper_end
-from soundsmooth.exact.binomial import _falling_sum, tail
+from soundsmooth.exact.binomial import _falling_sum, randomized_below, tail
 
 A = Fraction(1, 1000)
 ALPHAS = [A, Fraction(1, 2000), Fraction(9, 10), Fraction(1, 10**30)]
@@ -431,3 +432,48 @@ def test_bounds_refuse(bound: Callable[[int, int, Fraction], float], hits: int, 
 def test_fair_coin_refuses(first: int, second: int, alpha: Fraction) -> None:
     with pytest.raises(ValueError, match="between"):
         fair_coin_rejected(first, second, alpha)
+
+
+# --- the randomized bound --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 20), Fraction(1, 3)])
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+def test_the_randomized_bound_fails_with_probability_at_most_alpha(n: int, alpha: Fraction) -> None:
+    """Exactly, by all outcomes and 24 coins that are a uniform number rounded up; just below each jump of the bound."""
+    coins = [Fraction(k, 24) for k in range(1, 25)]
+    bounds = {(h, coin): Fraction(randomized_below(h, n, alpha, coin)) for h in range(n + 1) for coin in coins}
+    worst = Fraction(0)
+    for p in {bound * (1 - Fraction(1, 10**9)) for bound in bounds.values()}:
+        mass = [comb(n, h) * p**h * (1 - p) ** (n - h) for h in range(n + 1)]
+        worst = max(worst, sum((mass[h] for (h, _), bound in bounds.items() if bound > p), Fraction(0)) / len(coins))
+    assert alpha / 2 < worst <= alpha
+
+
+@given(st.integers(1, 10**5), st.floats(0, 1), st.integers(1, 1 << 64))
+def test_the_randomized_bound_lies_between_two_of_clopper_and_pearson(n: int, share: float, k: int) -> None:
+    """Those of as many hits, and of one more; and it falls with the coin. The auditor proves the same double."""
+    hits, alpha, coin = round(share * n), Fraction(1, 1000), Fraction(k, 1 << 64)
+    found = randomized_below(hits, n, alpha, coin)
+    assert clopper_pearson_below(hits, n, alpha) <= found
+    assert found <= (clopper_pearson_below(hits + 1, n, alpha) if hits < n else 0.5 ** (1 / n) * (1 + 1e-15))
+    assert found == audits.randomized_below(hits, n, alpha, coin)
+    assert found <= randomized_below(hits, n, alpha, coin / 2)
+
+
+def test_a_coin_of_one_is_clopper_pearson_and_a_small_one_is_raised() -> None:
+    alpha = Fraction(1, 1000)
+    for hits in (0, 1, 500, 999, 1000):
+        assert randomized_below(hits, 1000, alpha, Fraction(1)) == clopper_pearson_below(hits, 1000, alpha)
+        least = randomized_below(hits, 1000, alpha, Fraction(1, 1 << 64))
+        assert least == randomized_below(hits, 1000, alpha, 2 * alpha)
+        assert randomized_below(hits, 1000, Fraction(2, 3), Fraction(1, 9)) == clopper_pearson_below(
+            hits, 1000, Fraction(2, 3)
+        )
+
+
+@pytest.mark.parametrize("coin", [Fraction(0), Fraction(-1), Fraction(5, 4)])
+def test_what_is_no_coin_is_refused(coin: Fraction) -> None:
+    for bound in (randomized_below, audits.randomized_below):
+        with pytest.raises(ValueError, match="coin"):
+            bound(3, 10, Fraction(1, 20), coin)

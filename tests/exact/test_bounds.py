@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ THRESHOLDS = (0.5000000000000001, 0.75, 0.9, 0.97, 0.99)
 
 
 def kind(bound: Bound | audits.Bound) -> tuple[bool, ...]:
-    return bound.two_sided, bound.measurable, bound.repeatable, bound.radii, bound.positions
+    return bound.two_sided, bound.measurable, bound.repeatable, bound.radii, bound.positions, bound.coin
 
 
 def test_both_arithmetics_have_the_same_bounds_in_the_same_order() -> None:
@@ -38,8 +39,9 @@ def test_both_arithmetics_have_the_same_bounds_in_the_same_order() -> None:
 
 
 def once(alpha: Fraction = ALPHA) -> tuple[Schedule, audits.Schedule]:
-    """One look; its thresholds are for the bound that needs some."""
-    return Schedule((1000,), (alpha,), THRESHOLDS), audits.Schedule((1000,), (alpha,), THRESHOLDS)
+    """One look; its thresholds and its coin are for the bounds that need some."""
+    said = ((1000,), (alpha,), THRESHOLDS, Fraction(1, 3))
+    return Schedule(*said), audits.Schedule(*said)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -136,6 +138,18 @@ def test_hoeffding_looks_once() -> None:
     for ask in (audits.BOUNDS["hoeffding"].prove, lambda *they: audits.BOUNDS["hoeffding"].holds(0.0, None, *they)):
         with pytest.raises(ValueError, match="one look at a fixed number of votes"):
             ask([], three(audits.Schedule))
+
+
+def test_the_randomized_bound_looks_once_and_needs_a_coin() -> None:
+    without, coin = Schedule.fixed(1000, ALPHA), Fraction(1, 3)
+    for schedule in (without, three(Schedule)._replace(coin=coin)):
+        with pytest.raises(ValueError, match="one look"):
+            BOUNDS["randomized"].prove([], schedule)
+        for ask in (audits.BOUNDS["randomized"].prove, partial(audits.BOUNDS["randomized"].holds, 0.0, None)):
+            with pytest.raises(ValueError, match="one look"):
+                ask([], audits.Schedule(*schedule))  # type: ignore[operator]
+    assert BOUNDS["randomized"].prove([], without._replace(coin=coin)) == (0.0, None)
+    assert audits.BOUNDS["randomized"].prove([], audits.Schedule(*without)._replace(coin=coin)) == (0.0, None)
 
 
 @pytest.mark.parametrize(

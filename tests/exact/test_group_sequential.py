@@ -95,7 +95,7 @@ def test_where_too_much_is_lost_nothing_more_crosses() -> None:
         walk.advance(10)
         walk.lost = balls.ball(Fraction(1, 2))
         assert walk.lowest(Fraction(1, 3)) == (11, False)
-        assert walk.lowest(Fraction(2, 3)) == (6, True)
+        assert walk.lowest(Fraction(2, 3)) == (8, False)  # P(H ≥ 7) is above 1/6, and not above 2/3
 
 
 @st.composite

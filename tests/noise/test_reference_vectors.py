@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.core.grid import IMAGES
-from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler, reference_noise
+from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler, coin_word, reference_noise
 from soundsmooth.noise.reference import chacha20_block, reference_word
 
 TEXT = (Path(__file__).parents[2] / "docs" / "noise.md").read_text(encoding="utf-8")
@@ -50,6 +50,11 @@ def test_copies_and_their_hash() -> None:
     listed = re.search(r"has the noise\n\n    (.*)\n", VECTORS)
     assert listed is not None
     assert noise[1, :16].tolist() == [int(value) for value in listed.group(1).split()]
+
+
+@pytest.mark.parametrize("row", rows("### 1.9 The coin"), ids=lambda row: row[1])
+def test_coins(row: list[str]) -> None:
+    assert coin_word(KEY, number(row[0])) == reference_word(KEY, 3, number(row[0]), 1, 0) == int(row[1], 16)
 
 
 @pytest.mark.parametrize("row", rows("**Breakpoints**"), ids=lambda row: row[0])

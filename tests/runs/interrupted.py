@@ -285,7 +285,7 @@ def doubtful_rows(path: Path) -> int:
     with Store.read(path) as store:
         terms, found = store.terms, 0
         for place, (number,) in enumerate(store.db.rows("SELECT number FROM images ORDER BY place")):
-            drawn = sample_rows(terms.secret, terms.promise, number)
+            drawn = sample_rows(terms.secret, terms.promise, number, terms.settings.n)
             blocks = [(each.block, each.hits) for each in store.blocks(place)]
             found += sum(len(rows) for rows in rows_by_block(drawn, blocks).values())
         return found

@@ -207,7 +207,7 @@ class Wrong(FakePool):
         return [Outcome(arguments[0], self.answer, (), 0.0)] if method == "give" else found
 
 
-@pytest.mark.parametrize("answer", [CopyVotes(np.zeros(19, np.int64), 2), np.ones(20, bool)])
+@pytest.mark.parametrize("answer", [(CopyVotes(np.zeros(19, np.int64), 2),), np.ones(20, bool)])
 def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: Path) -> None:
     pool = Wrong()
     pool.answer, plan = answer, planned(pool)

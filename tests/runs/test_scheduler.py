@@ -100,7 +100,7 @@ def test_the_order_is_that_of_the_inputs_even_if_a_worker_is_overtaken() -> None
     Gate.threads.clear()
     found = list(run(smoothing(Gate(), "1/1000", workers=2)))
     assert [each.index for each in found] == list(INDICES)
-    assert len(Gate.threads) == 2
+    assert len(Gate.threads - {threading.get_ident()}) == 2  # this one asked for the classes
 
 
 def outcome(found: ss.Run) -> tuple[list[int], list[int], set[str]]:

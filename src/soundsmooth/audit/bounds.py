@@ -44,6 +44,25 @@ def clopper_pearson_upper_holds(p: float, hits: int, n: int, alpha: Fraction) ->
     return math.isfinite(p) and clopper_pearson_lower_holds(1 - Fraction(p), n - hits, n, alpha)
 
 
+def randomized_lower_holds(p: float, hits: int, n: int, alpha: Fraction, coin: Fraction) -> bool:
+    """Whether p is at most the randomized lower bound, the p with P(X > hits) + u · P(X = hits) = α; 0 for no hits.
+
+    u is the coin, but at least 2α and at most 1.
+
+    Guarantee: True only if it is so; False if it is not so, or not proved (`tail_at_most`).
+    """
+    _check(hits, n, alpha)
+    if not math.isfinite(p):
+        return False
+    return p <= 0 or (hits > 0 and tail_at_most(hits, n, Fraction(p), alpha, _counted(coin, alpha)))
+
+
+def _counted(coin: Fraction, alpha: Fraction) -> Fraction:
+    if not 0 < coin <= 1:
+        raise ValueError(f"a coin must lie above 0 and be at most 1, not {coin}")
+    return min(Fraction(1), max(coin, 2 * alpha))
+
+
 def hoeffding_lower_holds(p: float, hits: int, n: int, alpha: Fraction) -> bool:
     """Whether p is at most hits/n − √(ln(1/α) / 2n), or at most 0.
 
@@ -89,6 +108,18 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
     )
 
 
+def randomized_below(hits: int, n: int, alpha: Fraction, coin: Fraction) -> float:
+    """The auditor's own randomized lower bound.
+
+    Guarantee: at most the true bound, and the largest double that is (as far as `tail_at_most` can prove it).
+    """
+    _check(hits, n, alpha)
+    if hits == 0:
+        return 0.0
+    holds = partial(randomized_lower_holds, hits=hits, n=n, alpha=alpha, coin=coin)
+    return largest_accepted(holds, _guess(hits, n, alpha, _counted(coin, alpha)))
+
+
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     """The auditor's own Hoeffding lower bound.
 
@@ -98,19 +129,21 @@ def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     return largest_accepted(partial(hoeffding_lower_holds, hits=hits, n=n, alpha=alpha), guess)
 
 
-def _guess(hits: int, n: int, alpha: Fraction) -> float:
+def _guess(hits: int, n: int, alpha: Fraction, share: Fraction = Fraction(1)) -> float:
     """Near the Clopper–Pearson lower bound, and no more than that: Newton's method for ln P(X ≥ hits) in ln p.
 
-    Where P(X ≥ hits) = P(X = hits) · S, the slope is hits/S: the derivative of the tail is hits · P(X = hits)/p.
+    Where P(X ≥ hits) = P(X = hits) · S, the slope is hits/S: the derivative of the tail is hits · P(X = hits)/p. If
+    only a share of P(X = hits) is counted, the tail from hits + 1 on has the rest of the slope.
     """
     p, goal = _wilson(hits, n, alpha), _float_log(alpha)
     for _ in range(8):
         exact = Fraction(p)
         if not 0 < p < 1 or exact * (n + 1) > hits:
             break  # on the other side of the mode: leave the rest to the search
-        total = falling_sum(hits, n, exact, GUESS_BITS)
+        total = falling_sum(hits, n, exact, GUESS_BITS) - around(1 - share, GUESS_BITS)
+        slope = float(share * hits + (1 - share) * (n - hits) * exact / (1 - exact))
         log_tail = log_mass(hits, n, exact, GUESS_BITS) + log_of(total)
-        step = (goal - float(log_tail.middle)) * float(total.middle) / hits
+        step = (goal - float(log_tail.middle)) * float(total.middle) / slope
         p *= math.exp(min(step, 1.0))
         if abs(step) < 1e-15:
             break
@@ -166,6 +199,8 @@ class Schedule(NamedTuple):
     """α_1, …, α_K, above 0."""
     thresholds: tuple[float, ...] = ()
     """The probabilities, rising, that the radii asked for need."""
+    coin: Fraction | None = None
+    """U in (0, 1], of the image alone, where the bound is randomized. This is no promise: the key fixes it."""
 
     @classmethod
     def fixed(cls, n: int, alpha: Fraction) -> "Schedule":
@@ -198,6 +233,8 @@ class Bound:
     """Whether it needs the thresholds of radii that are asked for."""
     positions: bool = True
     """Whether it holds where a vote may depend on the row's position in its batch."""
+    coin: bool = False
+    """Whether each image has a uniform number of its own, which the bound needs."""
 
 
 def kept_alone(hits: int, n: int, rows: int, lost: int, level: Fraction) -> int:
@@ -249,6 +286,24 @@ def _one_sided(
         return p_upper is None and (p_lower == 0 or any(lower_holds(p_lower, *each) for each in reversed(found)))
 
     return Bound(prove, holds, measurable=measurable, repeatable=repeatable)
+
+
+def _coin_of(schedule: Schedule) -> Fraction:
+    if schedule.coin is None or len(schedule.looks) > 1:
+        raise ValueError("the randomized bound holds for one look, and for an image that has a coin")
+    return schedule.coin
+
+
+def _prove_randomized(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    coin = _coin_of(schedule)
+    found = [randomized_below(look.hits, look.n, level, coin) for look, level in paired(looks, schedule)]
+    return max(found, default=0.0), None
+
+
+def _randomized_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look], schedule: Schedule) -> bool:
+    coin, found = _coin_of(schedule), paired(looks, schedule)
+    proved = any(randomized_lower_holds(p_lower, look.hits, look.n, level, coin) for look, level in found)
+    return p_upper is None and (p_lower == 0 or proved)
 
 
 def _prove_runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
@@ -308,6 +363,7 @@ BOUNDS = {
     "hoeffding": _one_sided(hoeffding_below, hoeffding_lower_holds, repeatable=False),
     "runner-up": Bound(_prove_runner_up, _runner_up_holds, two_sided=True),
     "group-sequential": Bound(_prove_thresholds, _threshold_holds, radii=True, positions=False),
+    "randomized": Bound(_prove_randomized, _randomized_holds, repeatable=False, positions=False, coin=True),
 }
 
 

@@ -5,7 +5,7 @@ Read from the record's JSON and nothing else: the auditor does not use the progr
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import prod
@@ -14,6 +14,7 @@ from typing import Any
 from .bounds import BOUNDS, Look, Schedule
 from .distance import TOLERANCE
 from .laws import LAWS, Law
+from .looks import StopRule, read_looks
 
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
@@ -27,6 +28,7 @@ DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
 GIVEN = re.compile("[0-9a-f]{64} tolerance=([0-9/]{1,100})")
 GRID = re.compile("levels=([1-9][0-9]{0,4}) q=([1-9][0-9]{0,7}) offset=[-0-9/]{1,4000}")
 SHAPE = re.compile("([1-9][0-9]{0,15}( [1-9][0-9]{0,15}){0,63})?")
+COIN = re.compile("[0-9a-f]{16}")
 #: To be replaced by one look at n.
 NONE_GIVEN = Schedule((), ())
 #: No stream of noise has room for larger inputs.
@@ -76,6 +78,8 @@ class AuditTerms:
     """When votes are counted, and what each look spends of α; if none is given, all of it at n."""
     looked: bool = False
     """Whether looks were promised. Then each certificate says what was counted at them."""
+    rule: StopRule | None = None
+    """When an image was promised to stop, if it was."""
 
     def __post_init__(self) -> None:
         if not self.schedule.looks:
@@ -100,6 +104,12 @@ class Claim:
     """What the radius is less by, if floats were rounded to the grid."""
     looks: tuple[Look, ...] | None = None
     """What was counted at each look, for the selected class; None if no looks were promised."""
+    aborted: bool = False
+    """Whether it was ended from outside, after its last full look."""
+    truth: int | None = None
+    """The true label, if it was promised."""
+    coin: Fraction | None = None
+    """The image's own U, rounded up, where the bound is randomized. Whether the key gives it is not known here."""
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:
@@ -112,7 +122,11 @@ def read_terms(promise: Mapping[str, str]) -> AuditTerms:
     n0, n, again = _copies(promise, "n0"), _copies(promise, "n"), _again(promise["independence"])
     if again is not None and not BOUNDS[bound].measurable:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
-    return AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
+    if not BOUNDS[bound].positions and promise["independence"] != "proved":
+        raise ValueError(f"the bound {bound} needs rows that are proved to be independent")
+    terms = AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
+    found = read_looks(promise, terms.law, bound)
+    return terms if found is None else replace(terms, schedule=found.schedule, looked=True, rule=found.rule)
 
 
 def read_claim(record: Mapping[str, Any]) -> Claim:
@@ -126,6 +140,10 @@ def read_claim(record: Mapping[str, Any]) -> Claim:
         estimation=_votes(record, "estimation"),
         lost=_lost(record),
         paid=_paid(record),
+        looks=_looks(record["looks"]) if "looks" in record else None,
+        aborted=_aborted(record),
+        coin=_coin(record["coin"]) if "coin" in record else None,
+        truth=None if record["truth"] is None else _count(record["truth"], "truth"),
     )
 
 
@@ -172,6 +190,26 @@ def _rounding(promise: Mapping[str, str]) -> Fraction | None:
 def _paid(record: Mapping[str, Any]) -> float | None:
     """What was paid for rounding, if the record says so. Whether it was promised is another matter (`check_claim`)."""
     return _number(record, "paid", below=False) if "paid" in record else None
+
+
+def _looks(data: object) -> tuple[Look, ...]:
+    """What was counted at each look. Whether it can be is another matter (`check_claim`)."""
+    if not isinstance(data, list) or not all(isinstance(look, list) and len(look) == 3 for look in data):
+        raise ValueError(f"the looks are no list of copies, hits and others: {data!r:.80}")
+    return tuple(Look(*(_count(number, "looks") for number in look)) for look in data)
+
+
+def _coin(word: object) -> Fraction:
+    """U, from its first 64 bits, rounded up."""
+    if not isinstance(word, str) or not COIN.fullmatch(word):
+        raise ValueError(f"the coin is not 64 bits in hexadecimal: {word!r:.80}")
+    return Fraction(int(word, 16) + 1, 1 << 64)
+
+
+def _aborted(record: Mapping[str, Any]) -> bool:
+    if "aborted" in record and record["aborted"] is not True:
+        raise ValueError(f"an image is aborted, or nothing is said of it: not {record['aborted']!r:.80}")
+    return "aborted" in record
 
 
 def _law(promise: Mapping[str, str]) -> Law:

@@ -108,7 +108,8 @@ def from_replayed(
 
     `replayed` has, for each look that was taken, the votes of all replayed copies up to it. If every place of the urn
     was drawn (`whole`), these are all votes, and the promised bound is computed anew. Otherwise a bound for set radii
-    gives way to Clopper–Pearson, whose looks may be at any numbers of copies.
+    gives way to Clopper–Pearson, whose looks may be at any numbers of copies. So does always one that needs a coin:
+    the image has one only, and the issuer has used it.
 
     If independence was promised to be measured, `rows` counts the promised rows of the replayed blocks, as often as
     they were drawn, and `lost` those of them that were lost alone. Given how many there are, they are uniform among the
@@ -123,6 +124,8 @@ def from_replayed(
     if not replayed or not replayed[-1].total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     here = _divided(promised, _choices(promised, replayed[-1], selection_replayed))
+    if BOUNDS[here.bound].coin:
+        here = replace(here, bound="clopper-pearson")
     if not whole:
         here = _thinned(here, [votes.total for votes in replayed])
     counted = {votes.total: votes.look(label) for votes in replayed if votes.total}

@@ -8,41 +8,46 @@ neighbouring masses. Both are multiplied as logarithms.
 from collections.abc import Iterator
 from fractions import Fraction
 
-from .intervals import Interval, decide, log, log_2_pi, log_of, series, stirling
+from .intervals import Interval, around, decide, log, log_2_pi, log_of, series, stirling
 
 #: Beyond this many bits a tail is not written out as a fraction.
 MOST_EXACT_BITS = 1 << 17
 
 
-def tail_at_most(hits: int, n: int, p: Fraction, level: Fraction) -> bool:
+def tail_at_most(hits: int, n: int, p: Fraction, level: Fraction, share: Fraction = Fraction(1)) -> bool:
     """Whether P(X ≥ hits) ≤ level, for 1 ≤ hits ≤ n and 0 < level < 1.
+
+    Of P(X = hits) only a share in (0, 1] is counted.
 
     Guarantee: True only if it is so. False only if it is not so, or if the two differ by less than a factor of
     about 1 + 2^−950 and the tail is too long to be written out: what is not proved is refused.
     """
     if p <= 0 or p >= 1:
         return p <= 0
-    answer = decide(lambda bits: _attempt(hits, n, p, level, bits))
+    answer = decide(lambda bits: _attempt(hits, n, p, level, share, bits))
     if answer is None and n * p.denominator.bit_length() <= MOST_EXACT_BITS:
-        return exact_tail(hits, n, p) <= level
+        return share * exact_tail(hits, n, p) + (1 - share) * exact_tail(hits + 1, n, p) <= level
     return bool(answer)
 
 
-def _attempt(hits: int, n: int, p: Fraction, level: Fraction, bits: int) -> bool | None:
+def _attempt(hits: int, n: int, p: Fraction, level: Fraction, share: Fraction, bits: int) -> bool | None:
     """Sum the side on which the terms fall: above hits, or below it and compare with 1 − level."""
     if p * (n + 1) <= hits:
-        tail, goal = log_tail(hits, n, p, bits), log(level, bits)
-        return True if tail < goal else False if tail > goal else None
-    rest, goal = log_tail(n - hits + 1, n, 1 - p, bits), log(1 - level, bits)  # P(X ≤ hits − 1)
-    return True if rest > goal else False if rest < goal else None
+        tail, goal = log_tail(hits, n, p, bits, 1 - share), log(level, bits)
+        return None if tail is None else True if tail < goal else False if tail > goal else None
+    first, less = (n - hits + 1, Fraction(0)) if share == 1 else (n - hits, share)
+    rest, goal = log_tail(first, n, 1 - p, bits, less), log(1 - level, bits)  # P(X ≤ hits) − share · P(X = hits)
+    return None if rest is None else True if rest > goal else False if rest < goal else None
 
 
-def log_tail(hits: int, n: int, p: Fraction, bits: int) -> Interval:
-    """ln P(X ≥ hits) for 0 < p < 1, on the side where p(n + 1) < hits + 1: each term is below the one before.
+def log_tail(hits: int, n: int, p: Fraction, bits: int, less: Fraction = Fraction(0)) -> Interval | None:
+    """ln(P(X ≥ hits) − less · P(X = hits)) for 0 < p < 1 and 0 ≤ less < 1, on the side where p(n + 1) < hits + 1: each
+    term is below the one before.
 
-    Guarantee: holds the true value.
+    Guarantee: holds the true value. None if so many bits cannot tell it from 0.
     """
-    return log_mass(hits, n, p, bits) + log_of(falling_sum(hits, n, p, bits))
+    total = falling_sum(hits, n, p, bits) - around(less, bits)
+    return log_mass(hits, n, p, bits) + log_of(total) if total.low > 0 else None
 
 
 def falling_sum(hits: int, n: int, p: Fraction, bits: int) -> Interval:

@@ -17,6 +17,7 @@ from ..noise.law import Law, promised_law
 from .card import card, line, short, unit_of
 from .certify import Counts, Measurement, Verdict, verdict
 from .fields import (
+    COIN,
     COUNT,
     COUNTS,
     DIGEST,
@@ -43,7 +44,7 @@ from .fields import (
     read_looks,
     values_of,
 )
-from .promise import SPEC, Promise
+from .promise import SPEC, Promise, Secret
 from .settings import Settings, promised_settings
 from .votes import counts_of, votes_text
 
@@ -83,6 +84,8 @@ class Certificate:
     """The looks that were taken, where looks were promised: the votes so far each time."""
     aborted: bool | None = None
     """True if the image was ended from outside, after its last full look; else None."""
+    coin: str | None = None
+    """The input's own 64 bits in hexadecimal, where the bound is randomized; else None."""
 
     @property
     def abstained(self) -> bool:
@@ -240,7 +243,9 @@ class Certificate:
         self._check_looks(chosen)
         self._check_measured()
         self._check_paid()
-        found = verdict(self.selection, self.estimation, self.law, chosen, self.measured, self.paid, self.looks)
+        self._check_coin()
+        counts = (self.selection, self.estimation)
+        found = verdict(*counts, self.law, chosen, self.measured, self.paid, self.looks, self.coin)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
             raise ValueError(
                 f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
@@ -283,6 +288,14 @@ class Certificate:
         least, most = (price_above(far, tolerance, size) for far in (Fraction(0), tolerance**2 * size))
         if not least <= self.paid <= most:
             raise ValueError(f"the certificate pays {self.paid!r} for rounding, which lies between {least} and {most}")
+
+    def _check_coin(self) -> None:
+        """There is a coin exactly if the bound is randomized, and it is the one that promise, seed and nonce give."""
+        due = None
+        if BOUNDS[self.promise.values["bound"]].coin:
+            due = Secret(bytes.fromhex(self.seed), bytes.fromhex(self.nonce)).coin(self.promise, self.index)
+        if self.coin != due:
+            raise ValueError(f"the certificate's coin is {self.coin}, but promise, seed and nonce give {due}")
 
     def _check_types(self) -> None:
         """Every field holds a value of its kind, and the promise is one that this version makes."""
@@ -346,6 +359,13 @@ FIELDS = (
         "aborted",
         FLAG,
         Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, bool, 4),
+        null=True,
+        omitted=True,
+    ),
+    Field(
+        "coin",
+        COIN,
+        Column("coin", "TEXT", "64 bits for the randomized bound (NULL: the bound is another one)", since=5),
         null=True,
         omitted=True,
     ),

@@ -5,6 +5,7 @@ The procedures that sample and predict are `smoothing.voting.sample_under_noise`
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ..exact import BOUNDS, Look, radius_after
 from ..noise import Law, Purpose
@@ -61,6 +62,14 @@ class Measurement:
     """d: how many of these voted for the label in their batch, and not alone."""
 
 
+def coin_above(word: str) -> Fraction:
+    """The U of the randomized bound, from the 64 bits that a certificate holds in hexadecimal.
+
+    Guarantee: above every real number whose binary expansion begins with these bits; in (0, 1].
+    """
+    return Fraction(int(word, 16) + 1, 1 << 64)
+
+
 def certify(
     sample: Callable[[Purpose], Counts],
     law: Law,
@@ -68,6 +77,7 @@ def certify(
     measured: Measurement | None = None,
     paid: float | None = None,
     looks: Sequence[Look] | None = None,
+    coin: str | None = None,
 ) -> Verdict:
     """The paper's Certify: n₀ noisy copies select a class, n others estimate its probability.
 
@@ -75,7 +85,8 @@ def certify(
     may be spent, and whoever stopped, for whatever reason, the guarantee is the same.
 
     If independence was measured, p_lower is for the classifier that sees one row at a time (`Bound.prove_alone`). Where
-    floats were rounded to the grid, the radius is less by what was `paid`, and it abstains if nothing is left.
+    floats were rounded to the grid, the radius is less by what was `paid`, and it abstains if nothing is left. The
+    `coin` is the input's own 64 bits, where the bound is randomized.
 
     Guarantee: with probability at least 1 − α over the bits of the noise, either this abstains or the smoothed
     classifier x ↦ argmax_c P(F(clamp(x + T)) = c) answers `label` at every x + δ where the norm of δ that the law names
@@ -88,7 +99,8 @@ def certify(
             f"the model has {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
         )
     label = selection.top
-    bound, schedule = BOUNDS[settings.bound], settings.schedule
+    bound, u = BOUNDS[settings.bound], None if coin is None else coin_above(coin)
+    schedule = settings.schedule._replace(coin=u)
     looks = [estimation.look(label)] if looks is None else looks
     if measured is None:
         p_lower, p_upper = bound.prove(looks, schedule)
@@ -111,10 +123,11 @@ def verdict(
     measured: Measurement | None = None,
     paid: float | None = None,
     looks: Sequence[Look] | None = None,
+    coin: str | None = None,
 ) -> Verdict:
     """What these counts prove.
 
     Guarantee: that of `certify`, if they are what was sampled.
     """
     counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}
-    return certify(counts.__getitem__, law, settings, measured, paid, looks)
+    return certify(counts.__getitem__, law, settings, measured, paid, looks, coin)

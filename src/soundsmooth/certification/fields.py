@@ -16,6 +16,7 @@ from .promise import Promise, is_digest
 
 #: Halves of characters, which JSON can spell and UTF-8 cannot.
 SURROGATE = re.compile("[\ud800-\udfff]")
+COIN_DIGITS = re.compile("[0-9a-f]{16}")
 #: Digits after the point of the decimals in JSON and in tables.
 DIGITS = 9
 #: The format of a run's file in which columns are kept that name no other.
@@ -168,6 +169,10 @@ def _are_looks(looks: object) -> bool:
     return isinstance(looks, tuple) and all(isinstance(look, Look) and all(map(is_count, look)) for look in looks)
 
 
+def _is_coin(value: object) -> bool:
+    return isinstance(value, str) and COIN_DIGITS.fullmatch(value) is not None
+
+
 def _write_looks(looks: tuple[Look, ...]) -> list[list[int]]:
     return [list(look) for look in looks]
 
@@ -243,6 +248,7 @@ LOOKS = FieldKind(_are_looks, "votes, hits and others at each look", _write_look
 PROMISE = FieldKind(_is_promise, "a promise", _promise_json, Promise)
 DIGEST = FieldKind(is_digest, "32 bytes in hexadecimal")
 NONCE = FieldKind(_is_nonce, "32 bytes in hexadecimal, or empty")
+COIN = FieldKind(_is_coin, "64 bits in hexadecimal")
 FLAG = FieldKind(_is_flag, "true or false")
 TEXT = FieldKind(_is_text, "a text")
 SOFTWARE = FieldKind(is_environment, "made of names and texts", dict)

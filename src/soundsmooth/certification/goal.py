@@ -1,6 +1,8 @@
 """What a user wants to know of an image, and the looks that answer it: radii to decide, or the radius within a share.
 
-The default looks are at 100, 200, 400, … and n copies. Of α, a share (m/n)² is spent by the first m copies.
+The default looks are at 100·2^(k/3), rounded, and n copies: 100, 126, 159, 200, … A third of α is spent in equal parts
+at all looks. Of the rest, a share (m/n)² is spent by the first m copies. So easy images are decided early, and hard
+ones have most of α at the end.
 """
 
 import math
@@ -18,7 +20,7 @@ from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
 from . import stop_rule
-from .looks import MOST_RADII, Looks, check_counts, check_levels
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -27,7 +29,10 @@ LooksAsked = Sequence[int] | Mapping[int, Rational]
 STEPS = "steps"
 #: The radii of the field's tables.
 STEP = Fraction(1, 4)
-FIRST_LOOK, RATIO, EXPONENT = 100, 2, 2
+#: The first look, and how many looks there are until the copies have doubled.
+FIRST_LOOK, PER_DOUBLING = 100, 3
+#: The part of α that is spent in equal parts, and by which power of the copies the rest is.
+EQUAL, EXPONENT = Fraction(1, 3), 2
 #: The bound for set radii, where rows are proved to be independent.
 FOR_RADII = "group-sequential"
 
@@ -41,7 +46,7 @@ class Goal:
     width: Fraction | None = None
     """The share of its radius that an image may lose by stopping early."""
     patience: float = DEFAULT_PATIENCE
-    """How many votes one more certified radius of one image is worth."""
+    """How many votes one more certified radius of one image is worth; more, if there are many radii, or hard ones."""
     counts: tuple[int, ...] | None = None
     levels: tuple[Fraction, ...] | None = None
     skip_wrong: bool = False
@@ -130,20 +135,21 @@ def _patience(patience: SupportsIndex | float) -> float:
 
 
 def default_counts(n: int, batch: int | None) -> tuple[int, ...]:
-    """100, 200, 400, … and n; where looks must be whole batches, the next multiples of the batch."""
-    counts, following = [], FIRST_LOOK
-    while following < n:
+    """100, 126, 159, 200, … and n; where looks must be whole batches, the next multiples of the batch."""
+    counts: list[int] = []
+    for k in range(MOST_LOOKS):
+        following = round(FIRST_LOOK * 2 ** (k / PER_DOUBLING))
         count = following if batch is None else -(-following // batch) * batch
-        if count < n and count not in counts:
+        if count < n and count not in counts and len(counts) < MOST_LOOKS - 1:
             counts.append(count)
-        following *= RATIO
     return (*counts, n)
 
 
 def default_levels(counts: Sequence[int], alpha: Fraction) -> tuple[Fraction, ...]:
-    """What each look spends: the first m of n copies have spent α(m/n)² in all."""
-    spent = [alpha * Fraction(count, counts[-1]) ** EXPONENT for count in counts]
-    return tuple(b - a for a, b in pairwise((Fraction(0), *spent)))
+    """What each look spends: an equal part of α/3, and of the rest as much as makes (m/n)² of it by m of n copies."""
+    shares = [Fraction(count, counts[-1]) ** EXPONENT for count in counts]
+    equal = EQUAL / len(counts)
+    return tuple(alpha * (equal + (1 - EQUAL) * (b - a)) for a, b in pairwise((Fraction(0), *shares)))
 
 
 def looks_for(

@@ -136,8 +136,8 @@ class Looks:
 
     def _check_rule(self) -> None:
         for count, intervals in zip(self.counts, self.go_on, strict=False):
-            ends = [end for interval in intervals for end in interval]
-            if ends != sorted(ends) or any(end > count for end in ends):
+            apart = all(high + 1 < low for (_, high), (low, _) in pairwise(intervals))
+            if not apart or any(not low <= high <= count for low, high in intervals):
                 raise ValueError(f"the rule to go on after {count} copies has hits out of order: {_word(intervals)}")
 
 

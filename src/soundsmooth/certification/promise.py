@@ -21,7 +21,7 @@ from ..core.grid import Grid, Levels, Rounding, digest_of_floats
 from ..core.independence import Independence
 from ..core.spool import Spool
 from ..exact import price_above
-from ..noise import SHARED_STREAM
+from ..noise import SHARED_STREAM, coin_word
 
 TITLE = "soundsmooth promise v1"
 SPEC = "1"
@@ -159,6 +159,14 @@ class Secret:
         numbers = (index.to_bytes(8, "little") + j.to_bytes(8, "little") for j in range(count))
         hashes = (int.from_bytes(hmac.digest(key, number, "sha256"), "little") for number in numbers)
         return [n * h >> 256 for h in hashes]
+
+    def coin(self, promise: Promise, index: int) -> str:
+        """The 64 bits that the randomized bound of an input is given, in hexadecimal (docs/noise.md, 1.9).
+
+        Guarantee: fixed by promise, seed, nonce and the input's number; for a random keystream uniform, and independent
+        of the noise.
+        """
+        return f"{coin_word(self.key(promise), index):016x}"
 
     def _derived(self, promise: Promise, info: bytes) -> bytes:
         salt = bytes.fromhex(promise.commitment)

@@ -7,13 +7,15 @@ from fractions import Fraction
 from itertools import accumulate
 
 from ..core.decimals import raised, truncated
+from ..exact import BOUNDS, Look
 from ..noise import Law
 from .certify import Counts, Measurement, verdict
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))
 
-
+#: The bits with which a randomized bound is largest.
+LEAST_COIN = "0" * 16
 #: The exponent of the smallest double: every double is a multiple of 2^−EXPONENT.
 EXPONENT = 1074
 
@@ -54,7 +56,9 @@ def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> flo
     `rows` are those that are voted again alone, if independence is measured.
     """
     measured = None if rows is None else Measurement(rows, 0)
-    return verdict(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured).radius
+    looks = [Look(n, n, 0) for n in settings.schedule.looks]
+    coin = LEAST_COIN if BOUNDS[settings.bound].coin else None
+    return verdict(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured, None, looks, coin).radius
 
 
 def radii_that_occur(law: Law, settings: Settings) -> list[Fraction]:

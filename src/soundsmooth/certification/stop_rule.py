@@ -8,6 +8,10 @@ of two: what is certified now, or what is expected after the next look less the 
 expectation is over a fixed prior for p, the probability of a hit: uniform in z = Φ⁻¹(p). What the hits say of p is
 summed over a grid of p, with all binomial terms above 10⁻¹⁷ of the largest.
 
+Not all radii are worth the same. Where hits are nearly certain, votes tell little of Φ⁻¹(p): more images lie closer to
+the threshold than n votes can tell. If such a radius were worth no more than others, it would lose most. The same is
+true of one among many radii. `worths` makes up for both, so that no radius loses much more than the rest.
+
 One approximation is made. A state is the hits at one look, and the radii that only an earlier look has crossed are not
 known in it. They are counted where the next look loses what this one has.
 """
@@ -29,8 +33,13 @@ Floats = NDArray[np.float64]
 #: Closed intervals of hits, rising.
 Intervals = tuple[tuple[int, int], ...]
 
-#: How many votes one more certified radius of one image is worth.
-DEFAULT_PATIENCE = 1_000_000.0
+#: How many votes a certified radius of one image is worth, if it is the only one and not a hard one.
+DEFAULT_PATIENCE = 100_000.0
+#: With J radii, each is worth J to this power times as much.
+MANY = 0.25
+#: A radius is hard where votes tell less of Φ⁻¹(p) than half of what they tell at p = ½; then it is worth more, by this
+#: power of how much less.
+HARD = 1.5
 #: The prior for p is uniform in Φ⁻¹(p) between these; a threshold outside extends it.
 LOWEST_Z, HIGHEST_Z, MARGIN_Z = -1.0, 4.5, 0.5
 #: The grid of p has so many points for each standard deviation of hits/n at the last look but one.
@@ -71,30 +80,44 @@ def go_on_for_radii(
 
     `boundaries[j][k]` is the count from which radius j is crossed at look k, n_k + 1 if none is enough. `thresholds`
     are the probabilities that belong to the radii, both rising. `patience` says how many votes one more certified
-    radius of one image is worth. With 0 all images stop at the first look. With infinity they go on while anything can
-    be gained.
+    radius of one image is worth; more, if there are many radii, or hard ones. With 0 all images stop at the first look.
+    With infinity they go on while anything can be gained.
     """
     if not patience >= 0:
         raise ValueError(f"patience is a number of votes, 0 or more, not {patience!r}")
     if patience == 0:
         return ((),) * (len(looks) - 1)
     prior = prior_for(thresholds, looks[-2] if len(looks) > 1 else 1)
-    values, rules = certified_now(looks, boundaries, len(looks) - 1), []
+    each_worth = worths(thresholds)
+    values, rules = certified_now(looks, boundaries, each_worth, len(looks) - 1), []
     for k in reversed(range(len(looks) - 1)):
-        now = certified_now(looks, boundaries, k)
+        now = certified_now(looks, boundaries, each_worth, k)
         gain = expected_gain(looks[k], looks[k + 1], now, values, prior) - (looks[k + 1] - looks[k]) / patience
         rules.append(intervals(gain > LEAST_GAIN))
         values = now + np.maximum(gain, 0)
     return tuple(reversed(rules))
 
 
-def certified_now(looks: Sequence[int], boundaries: Sequence[Sequence[int]], k: int) -> Floats:
-    """For each number of hits at look k, how many radii that look alone certifies, one after the other."""
+def worths(thresholds: Sequence[float]) -> list[float]:
+    """What each radius is worth, in units of patience.
+
+    With m votes, the standard deviation of Φ⁻¹(hits/m) near p is √(p(1 − p)/m)/φ(Φ⁻¹(p)). At p = ½ it is √(π/2m).
+    """
+    normal = NormalDist()
+    easy, many = 2 * math.sqrt(math.pi / 2), len(thresholds) ** MANY
+    deviations = [math.sqrt(p * (1 - p)) / normal.pdf(normal.inv_cdf(p)) for p in thresholds]
+    return [many * max(1.0, each / easy) ** HARD for each in deviations]
+
+
+def certified_now(
+    looks: Sequence[int], boundaries: Sequence[Sequence[int]], each_worth: Sequence[float], k: int
+) -> Floats:
+    """For each number of hits at look k, the worth of the radii that this look alone certifies, one after the other."""
     certified = np.zeros(looks[k] + 1)
     needed = 0
-    for each in boundaries:
+    for each, worth in zip(boundaries, each_worth, strict=True):
         needed = max(needed, each[k])
-        certified[needed:] += 1
+        certified[needed:] += worth
     return certified
 
 
@@ -137,7 +160,7 @@ def expected_gain(n: int, then: int, now: Floats, values: Floats, prior: Prior) 
 
 
 def _levels(now: Floats, here: Binomial) -> Iterator[tuple[int, int, float]]:
-    """The stretches of hits where equally many radii are certified now: first, end and how many."""
+    """The stretches of hits where the same radii are certified now: first, end and what they are worth."""
     part = now[here.first : here.end]
     steps = (np.flatnonzero(np.diff(part)) + 1).tolist()
     for first, end in pairwise([0, *steps, len(part)]):

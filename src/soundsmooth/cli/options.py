@@ -203,7 +203,7 @@ OPTIONS = (
            "How many votes one more certified radius of an image is worth.", f"{DEFAULT_PATIENCE:.0f}", panel=STOP),
     Option("looks", TEXT, To.SETTINGS, ISSUING,
            "When votes are counted: 100,1000,10000; or with what each look spends of alpha: 100=1/10000,….",
-           "100, 200, 400, … and n", panel=STOP),
+           "100, 126, 159, 200, … and n", panel=STOP),
     Option("skip_wrong", SWITCH, To.SETTINGS, ISSUING,
            "End an image whose selected class is not its label: a wrong answer in every count.", panel=STOP),
     Option("noise", TEXT, To.SETTINGS, ISSUING,

@@ -44,6 +44,24 @@ def clopper_pearson_above(hits: int, n: int, alpha: Fraction) -> float:
         return min(1.0, float_above(upper_end(1 - _lower_root(n - hits, n, alpha))))
 
 
+def randomized_below(hits: int, n: int, alpha: Fraction, coin: Fraction) -> float:
+    """The randomized Clopper–Pearson lower bound: the p with P(X > hits) + u · P(X = hits) = α, or 0 for no hits.
+
+    u is the coin, but at least 2α, and at most 1. So n hits of n say no more than p = (½)^(1/n), whatever the coin is.
+    If the coin is at least a uniform number that is independent of the votes, the bound exceeds the true p with
+    probability at most α, whatever p is (docs/noise.md, 3.15).
+
+    Guarantee: at most the true bound, and for α ≤ 1 − 10⁻⁶ within 1 ulp of the largest double that is.
+    """
+    _check(hits, n, alpha)
+    if not 0 < coin <= 1:
+        raise ValueError(f"a coin must lie above 0 and be at most 1, not {coin}")
+    if hits == 0:
+        return 0.0
+    with precision(BITS):
+        return max(0.0, float_below(lower_end(_lower_root(hits, n, alpha, min(Fraction(1), max(coin, 2 * alpha))))))
+
+
 def hoeffding_below(hits: int, n: int, alpha: Fraction) -> float:
     """The Hoeffding lower bound hits/n − √(ln(1/α) / 2n), or 0 if that is negative.
 
@@ -135,8 +153,16 @@ def _falling_sum(left: int, start: int, p: Fraction) -> arb:
     return arb(fmpz(low + high), fmpz(high - low)) / arb(fmpz(2 * one))
 
 
-def _lower_root(hits: int, n: int, alpha: Fraction) -> arb:
-    """A ball around the p with P(X ≥ hits) = α, for 1 ≤ hits ≤ n.
+def shared_tail(hits: int, n: int, p: Fraction, share: Fraction) -> arb:
+    """A ball around P(X > hits) + share · P(X = hits), at the current precision; for a share of 1 this is `tail`.
+
+    Guarantee: the ball holds the true value.
+    """
+    return tail(hits, n, p) if share == 1 else tail(hits + 1, n, p) + ball(share) * mass(hits, n, p)
+
+
+def _lower_root(hits: int, n: int, alpha: Fraction, share: Fraction = Fraction(1)) -> arb:
+    """A ball around the p with P(X > hits) + share · P(X = hits) = α, for 1 ≤ hits ≤ n and α < share ≤ 1, or share = 1.
 
     Guarantee: the tail is proved below α at the ball's lower end and above α at its upper end, and it
     rises with p; so the root lies between. How the guess was found does not matter.
@@ -144,19 +170,19 @@ def _lower_root(hits: int, n: int, alpha: Fraction) -> arb:
     with precision(BITS):
         level = ball(alpha)
         if hits == n:
-            return (level.log() / n).exp()
-        guess = _newton(hits, n, alpha)
+            return (ball(alpha / share).log() / n).exp()
+        guess = _newton(hits, n, alpha, share)
         width = Fraction(1, 1 << ROOT_BITS)
         while True:
             low, high = guess * (1 - width), guess * (1 + width)
-            below = low <= 0 or tail(hits, n, low) < level
-            above = high >= 1 or tail(hits, n, high) > level
+            below = low <= 0 or shared_tail(hits, n, low, share) < level
+            above = high >= 1 or shared_tail(hits, n, high, share) > level
             if below and above:
                 return ball(max(low, Fraction(0))).union(ball(min(high, Fraction(1))))
             width *= 16
 
 
-def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
+def _newton(hits: int, n: int, alpha: Fraction, share: Fraction) -> Fraction:
     """A good guess of the root, and no more than that.
 
     log P(X ≥ hits) is an increasing concave function of log p, so Newton's method in these coordinates
@@ -166,8 +192,9 @@ def _newton(hits: int, n: int, alpha: Fraction) -> Fraction:
     goal = ball(alpha).log()
     p = _start(hits, n, alpha)
     for _ in range(100):
-        upper_tail = tail(hits, n, p)
-        slope = hits * mass(hits, n, p) / upper_tail  # d log tail / d log p
+        upper_tail = shared_tail(hits, n, p, share)
+        next_share = (1 - share) * (n - hits) * p / (1 - p)  # (1 − share) · (hits + 1) · P(X = hits + 1)/P(X = hits)
+        slope = ball(share * hits + next_share) * mass(hits, n, p) / upper_tail  # d log tail / d log p
         step = ((goal - upper_tail.log()) / slope).mid()
         p = _short(ball(p) * (step if step > -LONGEST_STEP else arb(-LONGEST_STEP)).exp())
         if abs(step) < ball(Fraction(1, 1 << 70)):  # the next error is about the square of this one

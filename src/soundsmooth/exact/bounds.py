@@ -13,7 +13,7 @@ from math import floor
 from typing import Literal, NamedTuple
 
 from .balls import float_above
-from .binomial import clopper_pearson_above, clopper_pearson_below, hoeffding_below
+from .binomial import clopper_pearson_above, clopper_pearson_below, hoeffding_below, randomized_below
 from .group_sequential import boundaries
 
 #: p_lower, and p_upper if the bound looks at the other classes.
@@ -44,6 +44,8 @@ class Schedule(NamedTuple):
     """α_1, …, α_K, all above 0; their sum is at most α."""
     thresholds: tuple[float, ...] = ()
     """The rising probabilities that belong to the radii asked for; only where the bound needs them."""
+    coin: Fraction | None = None
+    """U in (0, 1]: uniform, rounded up, and independent of the votes. It is only there where the bound needs it."""
 
     @classmethod
     def fixed(cls, n: int, alpha: Fraction) -> "Schedule":
@@ -70,6 +72,8 @@ class Bound:
     """Whether it needs the thresholds of radii that are asked for."""
     positions: bool = True
     """Whether it holds for a classifier that depends on the position of a row in its batch (docs/noise.md, 3.14)."""
+    coin: bool = False
+    """Whether it needs a uniform number of each image's own."""
 
     def prove_alone(self, looks: Sequence[Look], rows: int, lost: int, schedule: Schedule) -> Bounds:
         """The same for the probability that one row, alone, votes for the label, which may be any.
@@ -162,11 +166,19 @@ def _group_sequential(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     return proved, None
 
 
+def _randomized(looks: Sequence[Look], schedule: Schedule) -> Bounds:
+    counted, coin = taken(looks, schedule), schedule.coin
+    if len(schedule.looks) != 1 or coin is None:
+        raise ValueError("the randomized bound holds for one look at a fixed number of votes, and needs a coin")
+    return max([0.0, *(randomized_below(look.hits, look.n, level, coin) for look, level in counted)]), None
+
+
 #: The names, as settings and promises have them; the first is the default.
-BoundName = Literal["clopper-pearson", "hoeffding", "runner-up", "group-sequential"]
+BoundName = Literal["clopper-pearson", "hoeffding", "runner-up", "group-sequential", "randomized"]
 BOUNDS: dict[str, Bound] = {
     "clopper-pearson": Bound(_clopper_pearson, measurable=True),
     "hoeffding": Bound(_hoeffding, repeatable=False),
     "runner-up": Bound(_runner_up, two_sided=True),
     "group-sequential": Bound(_group_sequential, radii=True, positions=False),
+    "randomized": Bound(_randomized, repeatable=False, positions=False, coin=True),
 }

@@ -1,7 +1,7 @@
 """The noise: exactly docs/noise.md, on every device, in any batch split, in any order."""
 
 from .gpu import GpuSampler
-from .keystream import SHARED_STREAM, Keystream, Purpose
+from .keystream import SHARED_STREAM, Keystream, Purpose, coin_word
 from .law import Gaussian, Law, promised_law
 from .reference import reference_noise
 from .sampler import Noise, Noisy, Sampler
@@ -16,6 +16,7 @@ __all__ = [
     "Noisy",
     "Purpose",
     "Sampler",
+    "coin_word",
     "promised_law",
     "reference_noise",
 ]

@@ -26,6 +26,8 @@ class Purpose(IntEnum):
     SELECTION = 0
     ESTIMATION = 1
     PREDICTION = 2
+    COIN = 3
+    """No noise: the one word of an input that the randomized bound needs."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,14 @@ class Keystream:
 
 _LITTLE_ENDIAN = struct.pack("=H", 1) == b"\x01\x00"
 _ZEROS = memoryview(bytes(1 << 15))  # small enough to stay in the cache
+
+
+def coin_word(key: bytes, index: int) -> int:
+    """64 bits for the input of that number: w₁ of element 0, under a purpose of their own (docs/noise.md, 1.9).
+
+    Guarantee: a function of key and number, whatever the noise mode. No noise has these bits.
+    """
+    return Keystream(key, Purpose.COIN, index).later_word(1, 0)
 
 
 def check_room(first: int, copies: int, dimension: int) -> None:

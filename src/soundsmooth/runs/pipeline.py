@@ -288,7 +288,7 @@ class _RunWriter:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
         measured, votes = self._measurement(place), self.store.votes(place)
         paid, settings = self.plan.paid(place), self.plan.settings
-        found = certify(votes.counts, self.plan.law, settings, measured, paid, votes.looks)
+        found = certify(votes.counts, self.plan.law, settings, measured, paid, votes.looks, self.plan.coin(place))
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)

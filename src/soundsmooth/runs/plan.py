@@ -17,7 +17,7 @@ from ..independence.notice import describe_unproved
 from ..models import Identity
 from ..noise import Law
 from ..noise.law import EUCLIDEAN
-from ..smoothing.blocks import BLOCK_COPIES, KEPT_ELEMENTS, VoteBlock, block_size, vote_rounds
+from ..smoothing.blocks import VoteBlock, block_size, vote_rounds
 from ..smoothing.job import VotingJob
 from ..smoothing.voting import check_labels
 from .image_votes import ImageVotes
@@ -26,7 +26,9 @@ from .tasks import Image
 from .worker import MIXED, ModelSurvey, WorkerKind
 
 #: Consecutive images that share batches, where rows are proved to be independent.
-GROUP_IMAGES = 128
+GROUP_IMAGES = 256
+#: A pack of copies of several images has at most so many batches.
+PACK_BATCHES = 32
 
 
 def plan_run(
@@ -100,20 +102,21 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
     its batch is a function of its number, and each look is at whole batches (docs/looks.md).
     """
-    asked, proved = settings.goal, found.identity.independence.proved
-    if asked is None or settings.looks is not None:
-        return settings
-    bound = FOR_RADII if asked.radii is not None and asked.any_bound and proved else settings.bound
+    asked, proved, bound = settings.goal, found.identity.independence.proved, settings.bound
+    if asked is not None and asked.radii is not None and asked.any_bound and proved:
+        bound = FOR_RADII
     if not proved and not BOUNDS[bound].positions:
         raise ValueError(
             f"the bound {bound} needs rows that are proved to be independent, and these are "
             f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
         )
+    if asked is None or settings.looks is not None:
+        return settings
     shares = proved and asked.stops_early and settings.noise == "fresh"
     whole = None if shares else found.batch
     looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
     if shares:
-        looks = replace(looks, group=group_for(found.batch, inputs.levels[0].size))
+        looks = replace(looks, group=group_for(found.batch))
     return replace(settings, bound=bound, looks=looks)
 
 
@@ -125,10 +128,9 @@ def _most_paid(law: Law, inputs: Inputs) -> Fraction:
     return Fraction(price_above(tolerance**2 * size, tolerance, size))
 
 
-def group_for(batch: int, dimension: int) -> Group:
-    """Enough images to fill batches from the first look on, and packs of whole batches that fit in memory."""
-    most = min(BLOCK_COPIES, KEPT_ELEMENTS // dimension)
-    return Group(GROUP_IMAGES, max(1, most // batch) * batch)
+def group_for(batch: int) -> Group:
+    """Enough images to fill batches from the first look on, and so long packs that what pads their ends is little."""
+    return Group(GROUP_IMAGES, PACK_BATCHES * batch)
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,12 @@ class RunPlan:
     def paid(self, place: int) -> float | None:
         """What the radius at a place is less by, because floats were rounded to the grid; None if none were."""
         return self.inputs.paid(place, self.law.grid)
+
+    def coin(self, place: int) -> str | None:
+        """The bits that the bound of the image at a place is given; None unless the bound is randomized."""
+        if not BOUNDS[self.settings.bound].coin:
+            return None
+        return self.secret.coin(self.promise, self.inputs.indices[place])
 
     def block_size(self, kept: bool) -> int:
         """How many copies vote together in a run that is `kept` in a file, or in memory."""
@@ -211,4 +219,5 @@ class RunPlan:
             seconds=seconds,
             measured=measured,
             paid=self.paid(place),
+            coin=self.coin(place),
         )

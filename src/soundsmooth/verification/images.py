@@ -207,6 +207,7 @@ class Inspection:
             return
         if stored is not None:
             self._compare(certificate, stored, lost)
+        self._check_coin(certificate)
         report = check_record(record)
         for text in report.findings:
             self._say(number, text)
@@ -220,6 +221,13 @@ class Inspection:
             copies = certificate.estimation.total
             claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, copies, paid)
             self.claimed.append(claimed)
+
+    def _check_coin(self, certificate: Certificate) -> None:
+        """Whether there must be one is for `check_record`."""
+        index, stated = certificate.index, self.run.stated
+        due = stated.secret.coin(stated.promise, index) if 0 <= index < SHARED_STREAM else None
+        if certificate.coin is not None and certificate.coin != due:
+            self._say(index, "its coin is not the one that promise, seed and nonce give")
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         votes = self._votes(stored, certificate.truth)
