@@ -13,6 +13,7 @@ import sys
 Target = tuple[bytes, int, str]
 """The first four bytes, how many there are, and the SHA-256 of all."""
 MOST_REGION = 1 << 28
+DEPTH = 3
 
 
 def target(secret: bytes) -> Target:
@@ -49,11 +50,13 @@ class Scanner:
         return False
 
     def _in_values(self, frame) -> bool:
+        """In what the local variables hold, to a depth of DEPTH."""
         while frame is not None:
-            if any(
-                self._is_it(each) for value in frame.f_locals.values() for each in (value, *gc.get_referents(value))
-            ):
-                return True
+            reached = list(frame.f_locals.values())
+            for _ in range(DEPTH):
+                if any(map(self._is_it, reached)):
+                    return True
+                reached = gc.get_referents(*reached)
             frame = frame.f_back
         return False
 

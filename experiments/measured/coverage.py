@@ -129,7 +129,7 @@ class Informed(Turning):
 class RowsHere:
     """In the place of processes: every row gets a model of its own, made from the frozen recipe."""
 
-    idle, seconds = False, 0.0
+    idle, seconds, classes = False, 0.0, 2
 
     def __init__(self, replica: Replica, shape: tuple[int, ...]) -> None:
         self._recipe = replica.model.recipe()
@@ -163,7 +163,7 @@ def certified(model: object, images: int = 1, noise: str = "fresh", tell: int | 
     """The last image's certificate. The model may be told, before it votes, the rows drawn for an image."""
     plan = planned(model, images, noise, secrets.token_hex(32))
     if tell is not None:
-        drawn = measured.sample_rows(plan.secret, plan.promise, tell)
+        drawn = measured.sample_rows(plan.secret, plan.promise, tell, N)
         assert drawn is not None
         Informed.known = frozenset(drawn.rows)
     with finish_run(plan, open_store(None, plan)) as run:

@@ -492,15 +492,16 @@ def _realone(
     db: sqlite3.Connection, promise: Promise, secret: Secret, place: int, number: int, environment: int
 ) -> int | None:
     """Rows alone as promise, key and bitmaps name them: what is stored is kept where it fits, the others are kept."""
-    drawn = sample_rows(secret, promise, number)
-    if drawn is None:
-        return None
     blocks = [
         (VoteBlock(Purpose(purpose), first, count), hits)
         for purpose, first, count, hits in db.execute(
             "SELECT purpose, first, count, hits FROM blocks WHERE place = ? ORDER BY purpose, first", (place,)
         )
     ]
+    copies = sum(block.count for block, _ in blocks if block.purpose == Purpose.ESTIMATION)
+    drawn = sample_rows(secret, promise, number, copies)
+    if drawn is None:
+        return None
     wanted, lost = rows_by_block(drawn, blocks), 0
     stored = dict(db.execute("SELECT first, kept FROM alone WHERE place = ?", (place,)))
     for first in stored.keys() - {block.first for block in wanted}:

@@ -77,7 +77,7 @@ def test_a_part_of_it_proves_what_the_theorem_says(run: Path) -> None:
         terms, index = store.terms, 0
         blocks = [each for each in store.blocks(0) if each.hits is not None][:10]
     hits = sum(each.counts.classes[0] for each in blocks)
-    drawn = sample_rows(terms.secret, terms.promise, index)
+    drawn = sample_rows(terms.secret, terms.promise, index, int(terms.promise.values["n"]))
     rows = sum(len(drawn.inside(each.block).rows) for each in blocks)
     promised = audit.read_terms(terms.promise.values)
     first, second = result.replay.statements
@@ -150,7 +150,7 @@ def forge_rows(path: Path, place: int, run: RunPlan) -> int:
     """A consistent forgery: no row is lost, and label, bounds and radius follow. Returns how many rows were."""
     with Store.read(path) as store:
         old = next(certificate for at, certificate in store.placed_certificates() if at == place)
-        drawn = sample_rows(store.terms.secret, store.terms.promise, old.index)
+        drawn = sample_rows(store.terms.secret, store.terms.promise, old.index, old.estimation.total)
         hits = rows_by_block(drawn, [(each.block, each.hits) for each in store.blocks(place)])
     measured = Measurement(old.measured.rows, 0)
     found = verdict(old.selection, old.estimation, run.pool.smoothing.law, run.settings, measured)
