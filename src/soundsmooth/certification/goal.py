@@ -203,7 +203,7 @@ def _rule_for_radii(
 
 
 def alone_boundaries(p: float, counts: Sequence[int], levels: Sequence[Fraction]) -> tuple[int, ...]:
-    """About the fewest hits whose Clopper–Pearson bound, at each look alone, is above p; in floats, for the stop rule."""
+    """About the fewest hits whose Clopper–Pearson bound, at each look alone, exceeds p; floats, for the stop rule."""
     found = []
     for count, level in zip(counts, levels, strict=True):
         law = binomial(count, p)
