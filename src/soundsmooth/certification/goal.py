@@ -235,4 +235,3 @@ def _bits(x: float) -> int:
 def _double(bits: int) -> float:
     found: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return found
-

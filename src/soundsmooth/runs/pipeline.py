@@ -12,13 +12,13 @@ from itertools import groupby
 from pathlib import Path
 
 from ..certification.certificate import Certificate
-from ..certification.certify import Measurement, certify
+from ..certification.certify import Counts, Measurement, certify
 from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
 from .clean_pass import note_clean_accuracy
-from .image_votes import ImageVotes
+from .image_votes import ImageVotes, image_votes
 from .leases import LeaseClock, Leases
 from .packs import packs_of_round, rounds_passed
 from .plan import RunPlan
@@ -162,7 +162,7 @@ class _RunWriter:
         return range(group * size, min((group + 1) * size, len(self.plan.inputs)))
 
     def _votes(self, place: int) -> ImageVotes:
-        """What is stored of an image's votes: read again after a block was added, and where others may add one."""
+        """What is stored of an image's votes: read again only where others may add some."""
         if place not in self._known:
             found = self.store.votes(place)
             if found.missing and place not in self._claimed[place // self.plan.group]:
@@ -294,7 +294,15 @@ class _RunWriter:
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
         self.store.add_block(place, block, votes.counts, hits, seconds, self.plan.environment)
-        self._known.pop(place, None)
+        if place in self._known:
+            self._known[place] = self._with(place, self._known[place], block, votes.counts)
+
+    def _with(self, place: int, known: ImageVotes, block: VoteBlock, counts: Counts) -> ImageVotes:
+        """The image's votes with one block more."""
+        if block in known.there:
+            return known
+        truth, there = self.plan.inputs.labels[place], {**known.there, block: counts}
+        return image_votes(self.plan.settings, self.store.rounds, truth, there, known)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
