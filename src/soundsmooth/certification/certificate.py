@@ -171,6 +171,7 @@ class Certificate:
             ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
             ("true class", "not given" if self.truth is None else self.truth),
+            *([("aborted", f"after {len(self.looks or ())} looks")] if self.aborted else []),
             ("independence", self.independence_claim),
             ("model", self.trust),
             ("key", self.key),
@@ -189,7 +190,8 @@ class Certificate:
     def __str__(self) -> str:
         alpha, unit = self.promise.values["alpha"], f" in units of {self.unit}"
         price = "" if self.paid is None else f"{raised(self.paid, DIGITS)} paid for rounding to the grid, "
-        origin = f"{price}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
+        ended = f"aborted after {len(self.looks or ())} looks, " if self.aborted else ""
+        origin = f"{price}{ended}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
