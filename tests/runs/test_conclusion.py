@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,44 +13,19 @@ import pytest
 
 import soundsmooth as ss
 from classifiers import brightness_of_three
-from runs.interrupted import QUICK, inputs
+from runs.interrupted import QUICK, inputs, interrupt, looked_run
 from soundsmooth import embedded
 from soundsmooth.certification.certificate import Certificate
 from soundsmooth.certification.certify import Counts, verdict
-from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.promise import secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Rounding
 from soundsmooth.runs.conclusion import conclude
 from soundsmooth.runs.leases import Leases
 from soundsmooth.runs.pipeline import certify_into, open_store
-from soundsmooth.runs.plan import RunPlan, plan_run
+from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
-
-COUNTS = (40, 100, 200, 400)
-LOOKED: dict[str, Any] = {"width": "0.01%", "looks": COUNTS}
-
-
-def looked_run(given: Inputs | None = None, scores: object = brightness_of_three, **asked: Any) -> RunPlan:
-    """Images that vote to the end, for the most part, in blocks of 20 copies."""
-    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
-    chosen = settings(n0=20, n=400, **(asked or LOOKED))
-    return plan_run(LocalPool(smoothing), given or inputs(3), chosen, secret("end", "ab" * 32))
-
-
-def interrupt(plan: RunPlan, path: Path, copies: int) -> None:
-    """Vote, and stop as Ctrl-C does when so many copies have voted."""
-    left = copies
-
-    def advance(count: int) -> None:
-        nonlocal left
-        left -= count
-        if left <= 0:
-            raise KeyboardInterrupt
-
-    with open_store(path, plan) as store, suppress(KeyboardInterrupt):
-        for _ in certify_into(store, plan, advance, QUICK):
-            pass
 
 
 def dump(path: Path) -> list[str]:
