@@ -278,3 +278,18 @@ def test_an_image_that_is_opened_again_is_only_an_unfinished_one(concluded: Path
     audit = ss.verify(concluded)
     assert audit.ok
     assert (audit.tally.aborted, audit.tally.open) == (0, 2)
+
+
+def test_rows_that_are_to_vote_alone_need_the_model(tmp_path: Path) -> None:
+    path, smoother = (
+        tmp_path / "run.db",
+        ss.Smoother(str(embedded.MODELS[Fraction(1, 4)]), "0.25", independence="measured"),
+    )
+    given = ss.load(embedded.IMAGES, limit=1, grid=smoother.smoothing.law.grid)
+    asked = settings(n0=100, n=400, width="1%", looks=(100, 400))
+    plan = plan_run(LocalPool(smoother.smoothing), given, asked, secret("end"), try_rows=False)
+    open_store(path, plan).close()
+    with pytest.raises(
+        ValueError, match="independence is measured m=1000: rows of each image have still to vote alone"
+    ):
+        ss.conclude_run(path)
