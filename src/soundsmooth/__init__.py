@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .core.warn import IndependenceWarning
     from .data.load import load
     from .noise import Gaussian
-    from .runs.run import Run, open_run
+    from .runs.run import Run, conclude_run, open_run
     from .smoother import Smoother
     from .verification.from_python import verify
 
@@ -34,6 +34,7 @@ __all__ = [
     "Run",
     "Smoother",
     "__version__",
+    "conclude_run",
     "levels",
     "load",
     "open_run",
@@ -49,6 +50,7 @@ _HOMES = {
     "Promise": ".certification.promise",
     "Run": ".runs.run",
     "Smoother": ".smoother",
+    "conclude_run": ".runs.run",
     "levels": ".core.grid",
     "load": ".data.load",
     "open_run": ".runs.run",

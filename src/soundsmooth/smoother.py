@@ -243,16 +243,28 @@ class Smoother:
             chosen = settings(n0, n, alpha, bound, noise, **asked)
             return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
 
-    def predict(self, image: Any, *others: object, n: int | float = 1000, alpha: Rational = "0.001") -> Prediction:
+    def predict(
+        self,
+        image: Any,
+        *others: object,
+        n: int | float = 1000,
+        alpha: Rational = "0.001",
+        looks: LooksAsked | None = None,
+    ) -> Prediction:
         """The smoothed classifier's answer under the same noise law, with fresh randomness for every call.
 
         A wrong answer (one that is not the smoothed classifier's) has probability at most `alpha`; otherwise it
         abstains. A certificate does not bound how often that happens. Floats within rounding of the grid are answered
         as their grid point, and `rounded` says how far that is.
+
+        With `looks` it answers as soon as the votes decide, and `n` is the most that may vote. They are "auto", or the
+        numbers of copies at which votes are counted, and need rows that are proved to be independent. The answer's
+        `votes` says how many have voted.
         """
         reject_positional(others, "predict(x, n=1000, alpha=0.001) takes its settings by name")
         found = self._one(image)
-        return predict(self.smoothing, 0, found.levels[0], n, alpha, *found.rounded)
+        rounded = found.rounded[0] if found.rounded else None
+        return predict(self.smoothing, 0, found.levels[0], n, alpha, rounded, looks)
 
     def _one(self, image: Any, label: SupportsIndex | None = None) -> Inputs:
         return load_image(image, label, self.smoothing.law.grid, self._layout)

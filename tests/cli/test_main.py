@@ -153,7 +153,8 @@ def test_predict(data: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     assert [line["index"] for line in lines] == [0, 1, 2]
     assert len({line["key"] for line in lines}) == 3
-    run_command("predict", "--limit", 2, "--n", 100, "--out", tmp_path / "p.tsv")
+    out = run_command("predict", "--limit", 2, "--n", 300, "--looks", "auto", "--out", tmp_path / "p.tsv").stdout
+    assert "00 of at most 600 noisy copies voted" in out
     assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "idx\tlabel\tpredict\tcorrect\ttime"
 
 
@@ -240,6 +241,7 @@ TOO_MANY = "threads must be between 1 and 1024"
         (("certify", "https://example.org/model.h5", "data.npz"), "neither an .onnx file"),
         (("commit",), "commit needs a --seed"),
         (("predict", "--n", "0"), "n must be an integer"),
+        (("predict", "--looks", "500,100,1000"), "looks must rise"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple, text: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import soundsmooth as ss
 from command import PROCESS, error_of, heed_interrupts, run_command
 from runs.damaged import Column, damage
+from runs.interrupted import interrupt, looked_run
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Promise, secret
 from soundsmooth.certification.settings import settings
@@ -323,3 +324,20 @@ def test_a_damaged_run_is_said_to_be_damaged(table: str, name: str, data: Path, 
         assert said in error_of("runs", "export", path, "--to", tmp_path / "run.csv")
     assert "damaged" in error_of("verify", path)
     assert path.read_bytes() == content
+
+
+def test_an_interrupted_run_is_concluded(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    interrupt(looked_run(), path, 420 + 20 + 250)
+    shown = words(run_command("runs", "show", path).stdout)
+    assert "2 to do" in shown
+    assert "aborted" not in shown
+    shown = words(run_command("runs", "conclude", path).stdout)
+    assert "aborted after 3 looks" in shown
+    assert "1 images were certified at their last full look" in shown
+    for command in (("runs", "show"), ("runs", "conclude")):
+        shown = words(run_command(*command, path).stdout)
+        assert "1 never finished" in shown
+        assert "The run was concluded: 1 of these 2 images were aborted" in shown
+    shown = words(run_command("verify", path).stdout)
+    assert "1 of 2 images were ended from outside" in shown

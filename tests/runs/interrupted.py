@@ -11,7 +11,9 @@ import random
 import resource
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ from soundsmooth.runs.store import Store
 NO_SPACE = 7
 FORK = multiprocessing.get_context("fork")
 QUICK = LeaseClock(look=0.01)
+LOOKED: dict[str, Any] = {"width": "0.01%", "looks": (40, 100, 200, 400)}
 
 
 def inputs(count: int = 8) -> Inputs:
@@ -43,6 +46,28 @@ def small_run(noise: str = "fresh", count: int = 40, scores: object = brightness
     """22 or more blocks for each image."""
     smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
     return plan_run(LocalPool(smoothing), inputs(count), settings(n0=20, n=400, noise=noise), secret("kill", "ab" * 32))
+
+
+def looked_run(given: Inputs | None = None, scores: object = brightness_of_three, **asked: Any) -> RunPlan:
+    """Images that vote to the end, for the most part, in blocks of 20 copies."""
+    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
+    chosen = settings(n0=20, n=400, **(asked or LOOKED))
+    return plan_run(LocalPool(smoothing), given or inputs(3), chosen, secret("end", "ab" * 32))
+
+
+def interrupt(plan: RunPlan, path: Path, copies: int) -> None:
+    """Vote, and stop as Ctrl-C does when so many copies have voted."""
+    left = copies
+
+    def advance(count: int) -> None:
+        nonlocal left
+        left -= count
+        if left <= 0:
+            raise KeyboardInterrupt
+
+    with open_store(path, plan) as store, suppress(KeyboardInterrupt):
+        for _ in certify_into(store, plan, advance, QUICK):
+            pass
 
 
 def without_time(certificate: ss.Certificate) -> ss.Certificate:

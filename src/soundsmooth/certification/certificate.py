@@ -171,6 +171,7 @@ class Certificate:
             ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
             ("true class", "not given" if self.truth is None else self.truth),
+            *([("aborted", f"after {len(self.looks or ())} looks")] if self.aborted else []),
             ("independence", self.independence_claim),
             ("model", self.trust),
             ("key", self.key),
@@ -189,7 +190,8 @@ class Certificate:
     def __str__(self) -> str:
         alpha, unit = self.promise.values["alpha"], f" in units of {self.unit}"
         price = "" if self.paid is None else f"{raised(self.paid, DIGITS)} paid for rounding to the grid, "
-        origin = f"{price}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
+        ended = f"aborted after {len(self.looks or ())} looks, " if self.aborted else ""
+        origin = f"{price}{ended}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
             return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
@@ -398,19 +400,26 @@ class Prediction:
     seconds: float
     rounded: float | None = None
     """At most so far were the floats from the grid point whose answer this is; None if they were on the grid."""
+    looks: Mapping[int, str] | None = None
+    """When votes were to be counted, and what each look may spend of α; None if they were counted at n alone."""
 
     @property
     def abstained(self) -> bool:
         return self.label is None
 
+    @property
+    def votes(self) -> int:
+        """How many noisy copies have voted: n, or fewer where a look decided."""
+        return self.counts.total
+
     def __repr__(self) -> str:
-        return line("Prediction", self.index, (self._answer, f"n = {self.n}", f"α = {short(self.alpha)}"))
+        return line("Prediction", self.index, (self._answer, f"n = {self._copies}", f"α = {short(self.alpha)}"))
 
     def _repr_html_(self) -> str:
         rows = (
             ("answer", self._answer),
             ("wrong with probability", f"≤ {short(self.alpha)}"),
-            ("noisy copies", self.n),
+            ("noisy copies", self._copies),
             ("σ", short(self.sigma)),
         )
         return card(f"Prediction for image {self.index}", rows)
@@ -418,6 +427,10 @@ class Prediction:
     @property
     def _answer(self) -> str:
         return "abstained" if self.label is None else f"class {self.label}"
+
+    @property
+    def _copies(self) -> str:
+        return str(self.n) if self.looks is None else f"{self.votes} of {self.n}"
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain data."""
@@ -433,4 +446,5 @@ class Prediction:
             "key": self.key,
             "seconds": self.seconds,
             **({} if self.rounded is None else {"rounded": UPPER.write(self.rounded)}),
+            **({} if self.looks is None else {"looks": {str(count): level for count, level in self.looks.items()}}),
         }

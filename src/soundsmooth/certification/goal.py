@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, SupportsIndex
+from typing import Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -24,9 +24,10 @@ from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
-#: Numbers of copies; or each with the level that is spent there.
-LooksAsked = Sequence[int] | Mapping[int, Rational]
+#: Numbers of copies; or each with the level that is spent there; or the default.
+LooksAsked = Literal["auto"] | Sequence[int] | Mapping[int, Rational]
 STEPS = "steps"
+AUTO = "auto"
 #: The radii of the field's tables.
 STEP = Fraction(1, 4)
 #: The first look, and how many looks there are until the copies have doubled.
@@ -35,6 +36,16 @@ FIRST_LOOK, PER_DOUBLING = 100, 3
 EQUAL, EXPONENT = Fraction(1, 3), 2
 #: The bound for set radii, where rows are proved to be independent.
 FOR_RADII = "group-sequential"
+
+
+class NamedLooks(NamedTuple):
+    """The looks and levels that a user names; None for the default."""
+
+    counts: tuple[int, ...] | None = None
+    levels: tuple[Fraction, ...] | None = None
+
+
+DEFAULT_LOOKS = NamedLooks()
 
 
 @dataclass(frozen=True)
@@ -47,8 +58,7 @@ class Goal:
     """The share of its radius that an image may lose by stopping early."""
     patience: float = DEFAULT_PATIENCE
     """How many votes one more certified radius of one image is worth; more, if there are many radii, or hard ones."""
-    counts: tuple[int, ...] | None = None
-    levels: tuple[Fraction, ...] | None = None
+    looks: NamedLooks = DEFAULT_LOOKS
     skip_wrong: bool = False
     any_bound: bool = True
     """Whether no bound was named, so that the one that suits goal and model can be taken."""
@@ -75,26 +85,34 @@ def goal(
         raise ValueError("looks and patience are for stopping early: ask for radii or a width too")
     if radii is None and width is None and not skip_wrong:
         return None
-    looks = _written(looks) if isinstance(looks, str) else looks
-    counts = None if looks is None else tuple(whole_number(count, "a look") for count in looks)
-    levels = tuple(rational(level, "a level") for level in looks.values()) if isinstance(looks, Mapping) else None
-    if counts is not None:
-        check_counts(counts, n)
-    if levels is not None:
-        check_levels(levels, alpha)
     return Goal(
         None if radii is None else _asked(radii),
         None if width is None else _share(width),
         DEFAULT_PATIENCE if patience is None else _patience(patience),
-        counts,
-        levels,
+        named_looks(looks, n, alpha),
         bool(skip_wrong),
         any_bound,
     )
 
 
-def _written(looks: str) -> LooksAsked:
-    """Looks as the command line has them: 100,1000 or 100=1/10000,1000=1/2000."""
+def named_looks(looks: LooksAsked | str | None, n: int, alpha: Fraction) -> NamedLooks:
+    """The looks that a user names; a ValueError unless they rise to n and spend at most α."""
+    looks = _written(looks) if isinstance(looks, str) else looks
+    if looks is None:
+        return DEFAULT_LOOKS
+    counts = tuple(whole_number(count, "a look") for count in looks)
+    check_counts(counts, n)
+    if not isinstance(looks, Mapping):
+        return NamedLooks(counts)
+    levels = tuple(rational(level, "a level") for level in looks.values())
+    check_levels(levels, alpha)
+    return NamedLooks(counts, levels)
+
+
+def _written(looks: str) -> Sequence[int] | Mapping[int, Rational] | None:
+    """Looks as the command line has them: 100,1000 or 100=1/10000,1000=1/2000; None for auto."""
+    if looks.strip() == AUTO:
+        return None
     words = [word.strip().partition("=") for word in looks.split(",")]
     if all(equals for _, equals, _ in words):
         return {written_integer(count): level for count, _, level in words}
@@ -160,13 +178,13 @@ def looks_for(
     Where `batch` is given, every look is at whole batches. If floats are rounded to the grid, each radius is to hold
     after as much as the `price` was paid.
     """
-    counts = (n,) if not asked.stops_early else asked.counts or default_counts(n, batch)
+    counts = (n,) if not asked.stops_early else asked.looks.counts or default_counts(n, batch)
     if batch is not None and asked.stops_early and any(count % batch for count in counts):
         raise ValueError(
             f"the rows are not proved to be independent, so each look must be at whole batches of {batch} copies: "
             f"choose n and looks accordingly, not {', '.join(map(str, counts))[:200]}"
         )
-    levels = asked.levels or default_levels(counts, alpha)
+    levels = asked.looks.levels or default_levels(counts, alpha)
     if asked.radii is None:
         rule = _rule_for_width(asked, counts, levels)
         found = Looks(counts, levels, (), rule, asked.skip_wrong)

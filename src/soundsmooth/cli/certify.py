@@ -86,7 +86,8 @@ def _so_far(store: Store, output: Output) -> str:
 def _left(store: Store, output: Output) -> str:
     """How a run that was stopped can be continued."""
     if store.path is not None:
-        return "; the same command continues"
+        ends = f", or soundsmooth runs conclude {store.path} ends it as it is" if store.terms.settings.looks else ""
+        return f"; the same command continues{ends}"
     return "; this cannot be continued, a run with --out run.db can" if output.path else ""
 
 

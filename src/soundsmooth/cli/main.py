@@ -24,7 +24,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-runs = typer.Typer(help="Look at runs that certify keeps in a .db file, and export them.", no_args_is_help=True)
+runs = typer.Typer(
+    help="Look at runs that certify keeps in a .db file, export them, and end them.", no_args_is_help=True
+)
 app.add_typer(runs, name="runs")
 
 
@@ -145,6 +147,14 @@ def runs_export(
     from .runs import export_run
 
     export_run(run, to)
+
+
+@runs.command("conclude")
+def runs_conclude(run: RunArgument) -> None:
+    """End an interrupted run for good: images with a full look are certified there, and marked as aborted."""
+    from .runs import conclude_run
+
+    conclude_run(run)
 
 
 app.command("break")(lab.break_)  # it is what people try first

@@ -201,9 +201,11 @@ OPTIONS = (
            "Stop an image when its radius is within this share of what --n would give, such as 1%.", panel=STOP),
     Option("patience", INTEGER, To.SETTINGS, ISSUING,
            "How many votes one more certified radius of an image is worth.", f"{DEFAULT_PATIENCE:.0f}", panel=STOP),
-    Option("looks", TEXT, To.SETTINGS, ISSUING,
+    Option("looks", TEXT, To.SETTINGS, SMOOTHING,
            "When votes are counted: 100,1000,10000; or with what each look spends of alpha: 100=1/10000,….",
-           "100, 126, 159, 200, … and n", panel=STOP),
+           "auto: 100, 126, 159, 200, … and n", panel=STOP,
+           differs={"predict": {"help": "Answer at the first of these numbers of votes that decides: auto, or "
+                                        "100,300,1000.", "default": "n alone"}}),
     Option("skip_wrong", SWITCH, To.SETTINGS, ISSUING,
            "End an image whose selected class is not its label: a wrong answer in every count.", panel=STOP),
     Option("noise", TEXT, To.SETTINGS, ISSUING,

@@ -3,6 +3,7 @@
 from rich.console import Console
 
 from ..certification.certificate import Prediction
+from ..certification.goal import named_looks
 from ..certification.settings import copies
 from ..core.progress import Meter
 from ..exact import probability
@@ -21,16 +22,19 @@ def run_predict(choices: Choices) -> None:
     console = screen(choices.get("quiet", False))
     n = copies(choices.get("n", PREDICT_COPIES), "n")
     alpha = probability(choices.get("alpha", ALPHA), "alpha")
+    looks = choices.get("looks")
+    named_looks(looks, n, alpha)  # what is wrong is said before the model is loaded
     with Output(choices.path("out"), PREDICT_HEADER) as output:
         smooth = smoother(choices)
         images = inputs(choices, smooth.smoothing.law.grid)
-        count, correct = len(images.levels), 0
+        count, correct, voted = len(images.levels), 0, 0
         labelled = all(truth is not None for truth in images.labels)
         with Meter("predicting", count, count, right=0 if labelled else None, console=console) as meter:
             console.print(f"[bold]{ROW.format('idx', 'label', 'predict', 'correct', 'time')}[/]", highlight=False)
             for place, (index, x, truth) in enumerate(zip(images.indices, images.levels, images.labels, strict=True)):
                 rounded = images.rounded[place] if images.rounded else None
-                record = predict(smooth.smoothing, index, x, n, alpha, rounded)
+                record = predict(smooth.smoothing, index, x, n, alpha, rounded, looks)
+                voted += record.votes
                 output.prediction(record, truth)
                 right = record.label is not None and record.label == truth
                 correct += right
@@ -39,6 +43,8 @@ def run_predict(choices: Choices) -> None:
                 meter.advance(1)
     if labelled:
         console.print(f"\n{correct} of {count} correct; an abstention is a wrong answer", highlight=False)
+    if looks is not None:
+        console.print(f"{voted} of at most {n * count} noisy copies voted", highlight=False)
     if choices.path("out"):
         say(console, f"written to {choices.path('out')}")
 

@@ -1,13 +1,14 @@
-"""`soundsmooth runs`: runs that certify keeps are looked at and exported."""
+"""`soundsmooth runs`: runs that certify keeps are looked at, exported and concluded."""
 
 from pathlib import Path
 
 from rich.console import Console
 
+from ..runs.conclusion import conclude
 from ..runs.export import export
 from ..runs.store import Store
 from .plain import say
-from .screens import show_file, show_summary
+from .screens import show_file, show_row, show_summary
 
 
 def show_run(path: Path, verbose: bool = False) -> None:
@@ -27,3 +28,14 @@ def export_run(path: Path, to: Path) -> None:
         count, done = export(store, to), store.progress()
     left = f"; {done.open} images are still to do" if done.open else ""
     say(Console(), f"{count} of {done.images} images written to {to}{left}")
+
+
+def conclude_run(path: Path) -> None:
+    """Certify unfinished images at their last full look, and say which."""
+    console = Console()
+    with Store.reopen(path) as store:
+        issued = conclude(store)
+        for record in issued:
+            show_row(console, record)
+        say(console, f"{len(issued)} images were certified at their last full look")
+        show_summary(console, store)

@@ -62,6 +62,8 @@ def _show_failure(console: Console, failure: Failure) -> None:
 
 def _notes(record: Certificate) -> Iterator[str]:
     """What looks like a mistake and would only show as a bad result."""
+    if record.aborted:
+        yield f"aborted after {len(record.looks or ())} looks"
     nobody = record.selection.nobody + record.estimation.nobody
     if nobody:
         yield f"{nobody} votes for nobody: the scores are NaN"
@@ -170,7 +172,7 @@ def _show_promise(console: Console, store: Store) -> None:
 def _state(done: Progress) -> str:
     parts = [f"{done.certified} certified", f"{done.abstained} abstained"]
     parts += [f"{done.failed} failed"] if done.failed else []
-    parts += [f"{done.open} to do"] if done.open else []
+    parts += [f"{done.open} {'never finished' if done.aborted else 'to do'}"] if done.open else []
     return f"{done.images} image{'s' * (done.images != 1)}: {', '.join(parts)}"
 
 
@@ -181,6 +183,12 @@ def _show_troubles(console: Console, store: Store, done: Progress, finding: tupl
             console,
             f"A failed image is a wrong answer; the same command tries again, on the same noise. The first is image "
             f"{first.index}, after {first.attempts} attempts: {first.error}",
+        )
+    if done.aborted:
+        say(
+            console,
+            f"The run was concluded: {done.aborted} of these {done.finished} images were aborted, and certified at "
+            "their last full look. It is not continued.",
         )
     if finding is not None:
         number, text = finding

@@ -139,6 +139,14 @@ class Leases:
     def release_all(self) -> None:
         self.store.db.execute("DELETE FROM claims WHERE owner = ?", self.owner.id)
 
+    def others_at_work(self) -> bool:
+        """Whether another process that may still live takes part in the run.
+
+        Guarantee: if it is False inside a transaction, whoever takes part later begins after that transaction.
+        """
+        self._drop_the_dead()
+        return bool(self.store.db.one("SELECT EXISTS (SELECT 1 FROM owners WHERE id != ?)", self.owner.id))
+
     def _drop_the_dead(self) -> None:
         others = "SELECT id, machine, boot, pid, started, beat FROM owners WHERE id != ?"
         for *owner, beat in list(self.store.db.rows(others, self.owner.id)):

@@ -59,6 +59,7 @@ def certify_into(
     other noise. Where a model is not fixed by its digest, one that votes otherwise than before is rejected.
     """
     with Leases(store, clock or LeaseClock()) as leases:
+        store.check_not_concluded()
         store.reopen_failures()
         if not store.has_open_images():
             return
@@ -318,8 +319,8 @@ class _RunWriter:
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)
-        if issued and self.store.mixed(place):
-            self.store.add_finding(place, "its blocks were voted under different versions of software or machines")
+        if issued:
+            self.store.note_mixed(place)
         self._release(place)
         return certificate if issued else None
 

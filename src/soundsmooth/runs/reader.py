@@ -210,10 +210,14 @@ class _StoredVotes(_RunHeader):
             raise self.damaged(f"the blocks at place {place} have different numbers of classes")
         return image_votes(self.stated.settings, self.rounds, self.truth(place), there)
 
+    def image(self, place: int) -> tuple[int, int | None]:
+        """The number of an image, and its promised label."""
+        (found,) = self.db.rows("SELECT number, truth FROM images WHERE place = ?", place)
+        return found
+
     def truth(self, place: int) -> int | None:
         """The promised label of an image."""
-        found: int | None = self.db.one("SELECT truth FROM images WHERE place = ?", place)
-        return found
+        return self.image(place)[1]
 
     def finished(self, place: int) -> bool:
         """Whether the image has its certificate."""
@@ -254,6 +258,12 @@ class _StoredVotes(_RunHeader):
             if any(seen.setdefault(name, value) != value for name, value in self._software(text).items()):
                 return True
         return False
+
+    def recorded_environment(self, place: int) -> Software:
+        """Software, machine and data as the run's certificates have them; without any, as the image's votes do."""
+        last = "SELECT environment FROM certificates ORDER BY place DESC LIMIT 1"
+        id = self.db.one(last) or self.db.one("SELECT environment FROM blocks WHERE place = ? LIMIT 1", place)
+        return self._software(self.db.one("SELECT text FROM environments WHERE id = ?", id) or "")
 
     def _software(self, text: str) -> Software:
         try:
@@ -350,6 +360,10 @@ class RunReader(_StoredVotes):
                 raise self.damaged(f"it has a finding for place {place}, where there is no image")
             yield number, text
 
+    def unfinished(self) -> list[int]:
+        """The places of the images without a certificate, those that failed included."""
+        return [place for (place,) in self.db.rows("SELECT place FROM images WHERE state != 1 ORDER BY place")]
+
     def has_open_images(self) -> bool:
         return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM images WHERE state = 0)"))
 
@@ -357,9 +371,15 @@ class RunReader(_StoredVotes):
         (row,) = self.db.rows(
             "SELECT (SELECT COUNT(*) FROM images), (SELECT COUNT(label) FROM certificates), "
             "(SELECT COUNT(*) - COUNT(label) FROM certificates), (SELECT COUNT(*) FROM images WHERE state = 2), "
-            "(SELECT COUNT(*) FROM findings)"
+            f"(SELECT COUNT(*) FROM findings), ({self._aborted})"
         )
         return Progress(*row)
+
+    @property
+    def _aborted(self) -> str:
+        """The query for the number of images that were ended from outside. (Older formats have no such images.)"""
+        kept = any(field.name == "aborted" for field, _ in stored_fields(self.db.version))
+        return "SELECT COUNT(*) FROM certificates WHERE aborted" if kept else "SELECT 0"
 
     def copies_voted(self) -> int:
         """How many noisy copies have voted so far. (Without looks, all of a finished image: no need to read them.)"""

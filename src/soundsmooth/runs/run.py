@@ -13,6 +13,7 @@ from ..certification.promise import Inputs, Promise, Secret, secret
 from ..certification.settings import Settings
 from ..exact import Rational, rational
 from ..smoothing.classifier import Smoothing
+from .conclusion import conclude
 from .database import is_run
 from .export import export
 from .pipeline import Advance, certify_into, open_store
@@ -124,6 +125,17 @@ class Run:
 def open_run(path: str | Path) -> Run:
     """A run's file to look at as it is now, finished or not. It may be written to meanwhile, and is not touched."""
     return Run(Store.read(Path(path)))
+
+
+def conclude_run(path: str | Path) -> Run:
+    """End a run that was interrupted: each unfinished image that has a full look is certified there, as `aborted`.
+
+    A false certificate is issued with probability at most α, as ever. Images without a full look stay unfinished. The
+    run is not continued afterwards; to conclude it again changes nothing.
+    """
+    with Store.reopen(Path(path)) as store:
+        conclude(store)
+    return open_run(path)
 
 
 def start_run(

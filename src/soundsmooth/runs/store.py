@@ -68,6 +68,26 @@ class Store(RunReader):
             raise
         return store
 
+    @classmethod
+    def reopen(cls, path: Path) -> "Store":
+        """The run that is there, to be written to without its images at hand; a ValueError if there is none.
+
+        Guarantee: that of `begin`, but for the images, which nobody compares here.
+        """
+        if not path.exists():
+            raise ValueError(f"there is no run {str(path)!r}")
+        store = cls(Database(path, writable=True))
+        try:
+            if store.db.blank:
+                raise ValueError(f"{str(path)!r} holds no run yet")
+            store.terms  # noqa: B018  (damaged ones are refused here)
+            check_kinds(store.db, store.schema, ALL)
+            store._check_rows()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
     def transaction(self) -> AbstractContextManager[None]:
         return self.db.transaction()
 
@@ -97,14 +117,28 @@ class Store(RunReader):
     def _check(self, asked: RunTerms, inputs: Inputs) -> None:
         check_same_terms(str(self.db.path), self.terms, asked)
         check_kinds(self.db, self.schema, ALL)
-        self._check_rows(inputs)
+        self._check_images(inputs)
+        self._check_rows()
+        self.check_not_concluded()
 
-    def _check_rows(self, inputs: Inputs) -> None:
-        """A ValueError for blocks that would be counted, and images that would be passed over, in silence."""
+    def check_not_concluded(self) -> None:
+        """A ValueError for a run of which an image was ended from outside: what it says stays as it was handed over."""
+        ended = self.progress().aborted
+        if ended:
+            raise ValueError(
+                f"{str(self.db.path)!r} was concluded: {ended} of its images were aborted, and certified at their last "
+                "full look. It is not continued; another run needs another file"
+            )
+
+    def _check_images(self, inputs: Inputs) -> None:
+        """A ValueError unless the images are the promised ones."""
         stored = self.db.rows("SELECT number, truth FROM images ORDER BY place")
         for place, image in enumerate(zip(inputs.indices, inputs.labels, strict=True)):
             if next(stored, None) != image:
                 raise self.damaged(f"the image at place {place} has another number or label than was promised")
+
+    def _check_rows(self) -> None:
+        """A ValueError for blocks that would be counted, and images that would be passed over, in silence."""
         ours = {(int(block.purpose), block.first, block.count) for block in self.all_blocks}
         for place, *block in self.db.rows("SELECT MIN(place), purpose, first, count FROM blocks GROUP BY 2, 3, 4"):
             if tuple(block) not in ours:
@@ -201,6 +235,11 @@ class Store(RunReader):
         """Note how many images the model gets right without noise, unless that is there. No claim rests on it."""
         share = f"{correct} of {self.progress().images}"
         self.db.execute("INSERT OR IGNORE INTO run VALUES (?, ?)", CLEAN, share)
+
+    def note_mixed(self, place: int) -> None:
+        """A finding for an image that was not voted on under one software, or on one machine."""
+        if self.mixed(place):
+            self.add_finding(place, "its blocks were voted under different versions of software or machines")
 
     def add_finding(self, place: int, text: str) -> None:
         self.db.execute("INSERT INTO findings (at, place, text) VALUES (?, ?, ?)", _now(), place, text)

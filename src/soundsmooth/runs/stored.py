@@ -72,6 +72,8 @@ class Progress:
     abstained: int
     failed: int
     findings: int
+    aborted: int
+    """Of those that are certified or abstained: ended from outside, at their last full look."""
 
     @property
     def finished(self) -> int:

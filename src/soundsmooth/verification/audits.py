@@ -109,6 +109,11 @@ def _add_arithmetic(result: Verification) -> None:
     result.checks.append(Check("arithmetic", fine, text))
     if tally.loose:
         result.notes.append(f"{tally.loose} certificates claim less than their counts allow: sound, but unusual")
+    if tally.aborted:
+        result.notes.append(
+            f"{tally.aborted} of {tally.finished} images were ended from outside and have certificates for their last "
+            "full look (aborted): their claims hold like all others, and say less than a whole run might"
+        )
     missing = tally.promised - tally.finished
     if missing > 0:
         kinds = f"{tally.failed} failed, {tally.open} not finished" if result.run else "refused, or not in this file"

@@ -213,7 +213,7 @@ class Inspection:
             self._say(number, text)
         if not fits:
             self._say(number, "its certificate does not fit its digest")
-        self.result.tally.add(certificate.label, truth, certificate.radius, report)
+        self.result.tally.add(certificate.label, truth, certificate.radius, bool(certificate.aborted), report)
         label, paid = certificate.label, certificate.paid
         if paid is not None:
             self.paid[place] = paid
@@ -238,8 +238,10 @@ class Inspection:
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")
         if votes.looks != certificate.looks:
             self._say(certificate.index, "its blocks do not add up to its certificate's looks")
-        if bool(votes.missing) != bool(certificate.aborted):
+        if votes.missing and not certificate.aborted:
             self._say(certificate.index, "it ended where the promised rule goes on, which its certificate does not say")
+        if certificate.aborted and not votes.missing:
+            self._say(certificate.index, "it ended where the promised rule ends it, and is said to be aborted")
         if lost is not None and (certificate.measured is None or certificate.measured.lost != lost):
             self._say(certificate.index, "its rows that were lost alone do not add up to its certificate's")
 

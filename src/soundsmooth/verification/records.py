@@ -75,7 +75,8 @@ def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[C
             findings.add(f"line {number}: a second certificate for image {record['index']}")
         elif report.accepted:
             seen.add(record["index"])
-            tally.add(record["label"], record["truth"], float.fromhex(record["radius"]["hex"]), report)
+            radius, aborted = float.fromhex(record["radius"]["hex"]), "aborted" in record
+            tally.add(record["label"], record["truth"], radius, aborted, report)
             continue
         tally.refused += 1
     if shared is None and not findings:

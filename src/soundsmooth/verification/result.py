@@ -57,6 +57,8 @@ class CertificateTally:
     certified: int = 0
     abstained: int = 0
     failed: int = 0
+    aborted: int = 0
+    """Of those that are certified or abstained: ended from outside, at their last full look."""
     refused: int = 0
     """Records in a file of certificates that count for nothing."""
     accepted: int = 0
@@ -77,9 +79,10 @@ class CertificateTally:
         """Promised images with neither a certificate nor a failure."""
         return max(0, self.promised - self.finished - self.failed)
 
-    def add(self, label: int | None, truth: int | None, radius: float, report: ClaimReport) -> None:
+    def add(self, label: int | None, truth: int | None, radius: float, aborted: bool, report: ClaimReport) -> None:
         self.certified += label is not None
         self.abstained += label is None
+        self.aborted += aborted
         self.accepted += report.accepted
         self.loose += report.accepted and not report.tight
         self.unlabelled += truth is None
@@ -103,6 +106,7 @@ class CertificateTally:
             "certified": self.certified,
             "abstained": self.abstained,
             "failed": self.failed,
+            "aborted": self.aborted,
             "refused": self.refused,
             "open": self.open,
             "accepted": self.accepted,
