@@ -20,7 +20,7 @@ from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
 from . import stop_rule
-from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -166,6 +166,7 @@ def looks_for(
             f"the rows are not proved to be independent, so each look must be at whole batches of {batch} copies: "
             f"choose n and looks accordingly, not {', '.join(map(str, counts))[:200]}"
         )
+    check_bound(bound, len(counts), asked.radii is not None)
     levels = asked.levels or default_levels(counts, alpha)
     if asked.radii is None:
         rule = _rule_for_width(asked, counts, levels)
@@ -235,4 +236,3 @@ def _bits(x: float) -> int:
 def _double(bits: int) -> float:
     found: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return found
-

@@ -117,10 +117,7 @@ class Looks:
         check_levels(self.levels, alpha)
         if len(self.levels) != len(self.counts) or len(self.go_on) != len(self.counts) - 1:
             raise ValueError("each look needs a level, and each but the last a rule when to go on")
-        if len(self.counts) > 1 and not BOUNDS[bound].repeatable:
-            raise ValueError(f"the bound {bound} holds for one look only: leave out radii, width and looks")
-        if BOUNDS[bound].radii and not self.radii:
-            raise ValueError(f"the bound {bound} is for set radii: say which")
+        check_bound(bound, len(self.counts), bool(self.radii))
         self._check_radii()
         self._check_rule()
         group = self.group
@@ -159,6 +156,14 @@ def check_levels(levels: Sequence[Fraction], alpha: Fraction) -> None:
         raise ValueError(f"each look spends something of alpha: {_listed(levels)}")
     if sum(levels) > alpha:
         raise ValueError(f"the looks spend {sum(levels)} in all, which is more than alpha = {alpha}")
+
+
+def check_bound(bound: str, looks: int, radii: bool) -> None:
+    """A ValueError unless the bound holds for as many looks, and has the `radii` that it needs."""
+    if looks > 1 and not BOUNDS[bound].repeatable:
+        raise ValueError(f"the bound {bound} holds for one look only: leave out radii, width and looks")
+    if BOUNDS[bound].radii and not radii:
+        raise ValueError(f"the bound {bound} is for set radii: say which")
 
 
 def check_alpha_unproved(alpha: Fraction) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from ..certification.certificate import Certificate
 from ..certification.certify import Measurement, Verdict
 from ..certification.goal import FOR_RADII, looks_for
-from ..certification.looks import Group, check_alpha_unproved
+from ..certification.looks import Group, check_alpha_unproved, check_bound
 from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings
 from ..exact import BOUNDS, price_above
@@ -110,7 +110,10 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
             f"the bound {bound} needs rows that are proved to be independent, and these are "
             f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
         )
-    if asked is None or settings.looks is not None:
+    if settings.looks is not None:
+        return settings
+    if asked is None:
+        check_bound(bound, 1, radii=False)
         return settings
     if not proved:
         check_alpha_unproved(settings.alpha)
