@@ -119,9 +119,10 @@ def _asked(radii: Radii) -> tuple[Fraction, ...]:
 
 
 def _share(width: Rational) -> Fraction:
-    percent = isinstance(width, str) and width.strip().endswith("%")
-    found = rational(width.strip().rstrip("%"), "width") / 100 if isinstance(width, str) and percent else None
-    share = rational(width, "width") if found is None else found
+    if isinstance(width, str) and width.strip().endswith("%"):
+        share = rational(width.strip().removesuffix("%"), "width") / 100
+    else:
+        share = rational(width, "width")
     if not 0 < share < 1:
         raise ValueError(f"the width is a share of the radius, between 0 and 1, such as 1%; not {width}")
     return share
