@@ -72,7 +72,7 @@ def test_what_is_asked_is_understood() -> None:
     assert wanted(radii="steps").radii == ()
     for width in ("1%", " 1% ", 0.01, "1/100", Fraction(1, 100)):
         assert wanted(width=width).width == Fraction(1, 100)
-    spent = wanted(radii=0, looks="100=1/10000, 1000=1/2000")
+    spent = looks_for(wanted(radii=0, looks="100=1/10000, 1000=1/2000"), LAW, N, ALPHA, "clopper-pearson", None)
     assert (spent.counts, spent.levels) == ((100, 1000), (Fraction(1, 10_000), Fraction(1, 2000)))
     assert not wanted(skip_wrong=True).stops_early
 
