@@ -236,3 +236,13 @@ def test_proofs_are_for_the_law_that_is_promised() -> None:
     assert read_terms(promised()).law == Gaussian(Fraction(1, 4))
     with pytest.raises(ValueError, match="not proved"):
         read_terms(promised(sigma="1/5"))
+
+
+@pytest.mark.parametrize("independence", ["checked", "assumed", "measured m=100"])
+@pytest.mark.parametrize("one_look", [False, True])
+def test_alpha_is_at_most_a_quarter_where_a_vote_may_depend_on_its_position(independence: str, one_look: bool) -> None:
+    lines = {"looks": "1000=1/1000", "go_on": None} if one_look else {}
+    assert read_terms(promised(alpha="1/4", independence=independence, group=None, **lines)).alpha == Fraction(1, 4)
+    with pytest.raises(ValueError, match="independence is not proved, and alpha = 250001/1000000 is above 1/4"):
+        read_terms(promised(alpha="250001/1000000", independence=independence, group=None, **lines))
+    assert read_terms(promised(alpha="999/1000", **lines)).alpha == Fraction(999, 1000)  # proved

@@ -65,7 +65,7 @@ def test_the_way_back(begun: RunTerms) -> None:
 
 
 def replace_votes(found: RunTerms) -> RunTerms:
-    return found._replace(votes=False)
+    return replace(found, votes=False)
 
 
 def test_seed_and_nonce_are_the_stored_ones_if_they_are_left_out(begun: RunTerms) -> None:

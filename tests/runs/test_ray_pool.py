@@ -12,8 +12,10 @@ import pytest
 import soundsmooth as ss
 from runs.far_models import DiesOnce, Meeting
 from runs.test_pools import COUNT, elsewhere, here, locally, planned, recipe, rows
+from runs.test_pools_looks import looking, looking_recipe
 from soundsmooth.runs import ray_pool
 from soundsmooth.runs.pipeline import certify_into, open_store
+from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.ray_pool import Need, RayPool
 
 ray: Any = pytest.importorskip("ray", reason="Ray is an extra: pip install 'soundsmooth[ray]'")
@@ -46,6 +48,18 @@ def test_a_worker_dies(tmp_path: Path, cluster: Any) -> None:
     assert (tmp_path / "misbehaved").exists()
     assert {each.environment["engine"] for each in issued} == {f"ray {ray.__version__}"}
     assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", here(DiesOnce(tmp_path, 60)))  # dies once
+
+
+@pytest.mark.slow("starts a Ray cluster")
+@pytest.mark.parametrize("kind", ["proved", "assumed"])
+def test_with_looks_the_rows_are_those_of_one_process(kind: str, tmp_path: Path, cluster: Any) -> None:
+    """Where images share batches, and where they do not; they stop at different looks."""
+    with RayPool(looking_recipe(kind), Need(cpus=1), address=cluster.address) as pool:
+        issued = elsewhere(tmp_path / "far.db", looking(pool))
+    assert {each.environment["engine"] for each in issued} == {f"ray {ray.__version__}"}
+    here = LocalPool(looking_recipe(kind).build())
+    assert rows(tmp_path / "far.db") == locally(tmp_path / "near.db", looking(here))
+    assert len({len(each.looks) for each in issued}) > 1
 
 
 @pytest.mark.slow("starts a Ray cluster and removes a node")

@@ -221,7 +221,7 @@ def test_the_size_of_a_block_does_not_choose_the_batches(block: int, promised: b
     """It is not promised: with blocks of three copies this model would be certified for class 0, and fully verified."""
     smoothing = ss.Smoother(first_rows_only, "0.5", batch_size=10, threads=1, independence="assumed").smoothing
     made = plan_run(LocalPool(smoothing), data(1), settings(n0=20, n=400), secret("issuer 1", NONCE))
-    with Store.begin(tmp_path / "run.db", terms_of(made)._replace(block=block), made.inputs) as store:
+    with Store.begin(tmp_path / "run.db", replace(terms_of(made), block=block), made.inputs) as store:
         (certificate,) = certify_into(store, made)
     assert (certificate.label == 1) == promised  # type: ignore[union-attr]
     result = audit_file(tmp_path / "run.db", given=given("all", first_rows_only, 1))

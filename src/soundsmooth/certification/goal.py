@@ -20,7 +20,7 @@ from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
 from . import stop_rule
-from .looks import MOST_LOOKS, MOST_RADII, Looks, check_counts, check_levels
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -137,9 +137,10 @@ def _asked(radii: Radii) -> tuple[Fraction, ...]:
 
 
 def _share(width: Rational) -> Fraction:
-    percent = isinstance(width, str) and width.strip().endswith("%")
-    found = rational(width.strip().rstrip("%"), "width") / 100 if isinstance(width, str) and percent else None
-    share = rational(width, "width") if found is None else found
+    if isinstance(width, str) and width.strip().endswith("%"):
+        share = rational(width.strip().removesuffix("%"), "width") / 100
+    else:
+        share = rational(width, "width")
     if not 0 < share < 1:
         raise ValueError(f"the width is a share of the radius, between 0 and 1, such as 1%; not {width}")
     return share
@@ -184,6 +185,7 @@ def looks_for(
             f"the rows are not proved to be independent, so each look must be at whole batches of {batch} copies: "
             f"choose n and looks accordingly, not {', '.join(map(str, counts))[:200]}"
         )
+    check_bound(bound, len(counts), asked.radii is not None)
     levels = asked.looks.levels or default_levels(counts, alpha)
     if asked.radii is None:
         rule = _rule_for_width(asked, counts, levels)

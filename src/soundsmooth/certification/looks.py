@@ -16,6 +16,8 @@ from .stop_rule import Intervals
 
 #: More would be a run that nobody asks for.
 MOST_LOOKS, MOST_RADII, MOST_GROUP, MOST_PACK = 64, 256, 100_000, 10**9
+#: The largest α where rows are not proved to be independent: Hoeffding's theorem of 1956 goes no farther here.
+MOST_ALPHA_UNPROVED = Fraction(1, 4)
 NEVER = "none"
 SKIPPED = "skipped"
 GROUP = re.compile("([1-9][0-9]{0,9}) images ([1-9][0-9]{0,9}) copies")
@@ -115,10 +117,7 @@ class Looks:
         check_levels(self.levels, alpha)
         if len(self.levels) != len(self.counts) or len(self.go_on) != len(self.counts) - 1:
             raise ValueError("each look needs a level, and each but the last a rule when to go on")
-        if len(self.counts) > 1 and not BOUNDS[bound].repeatable:
-            raise ValueError(f"the bound {bound} holds for one look only: leave out radii, width and looks")
-        if BOUNDS[bound].radii and not self.radii:
-            raise ValueError(f"the bound {bound} is for set radii: say which")
+        check_bound(bound, len(self.counts), bool(self.radii))
         self._check_radii()
         self._check_rule()
         group = self.group
@@ -157,6 +156,23 @@ def check_levels(levels: Sequence[Fraction], alpha: Fraction) -> None:
         raise ValueError(f"each look spends something of alpha: {_listed(levels)}")
     if sum(levels) > alpha:
         raise ValueError(f"the looks spend {sum(levels)} in all, which is more than alpha = {alpha}")
+
+
+def check_bound(bound: str, looks: int, radii: bool) -> None:
+    """A ValueError unless the bound holds for as many looks, and has the `radii` that it needs."""
+    if looks > 1 and not BOUNDS[bound].repeatable:
+        raise ValueError(f"the bound {bound} holds for one look only: leave out radii, width and looks")
+    if BOUNDS[bound].radii and not radii:
+        raise ValueError(f"the bound {bound} is for set radii: say which")
+
+
+def check_alpha_unproved(alpha: Fraction) -> None:
+    """A ValueError unless looks keep to α where a vote may depend on its position (docs/looks.md)."""
+    if alpha > MOST_ALPHA_UNPROVED:
+        raise ValueError(
+            f"the rows are not proved to be independent, so alpha is at most {MOST_ALPHA_UNPROVED} with looks, "
+            f"not {alpha}"
+        )
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -6,10 +6,10 @@ from fractions import Fraction
 from typing import Any, SupportsIndex, get_args
 
 from ..core.integers import whole_number
-from ..exact import BOUNDS, BoundName, Rational, Schedule, probability
+from ..exact import BoundName, Rational, Schedule, probability
 from ..noise.sources import NOISE_MODES, NoiseMode
 from .goal import Goal, goal
-from .looks import Looks
+from .looks import Looks, check_bound
 
 MOST_COPIES = 10**9
 DEFAULT_BOUND: BoundName = get_args(BoundName)[0]
@@ -69,8 +69,7 @@ def promised_settings(promised: Mapping[str, str]) -> Settings:
     chosen = settings(int(promised["n0"]), int(promised["n"]), promised["alpha"], promised["bound"], promised["noise"])
     looks = Looks.of_lines(promised)
     if looks is None:
-        if BOUNDS[chosen.bound].radii:
-            raise ValueError(f"the bound {chosen.bound} is for set radii, and none are promised")
+        check_bound(chosen.bound, 1, radii=False)
         return chosen
     looks.check(chosen.n, chosen.alpha, chosen.bound)
     return replace(chosen, looks=looks)

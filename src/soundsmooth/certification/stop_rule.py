@@ -205,11 +205,11 @@ def go_on_for_width(
     if not 0 <= width <= 1:
         raise ValueError(f"width is a share of the radius, between 0 and 1, not {width!r}")
     prior = prior_for((), looks[-2] if len(looks) > 1 else 1)
-    last = _certified_heights(looks[-1], levels[-1])
+    last = certified_heights(looks[-1], levels[-1])
     rules = []
     for n, level in zip(looks[:-1], levels[:-1], strict=True):
         expected, positive = _expected_last(n, looks[-1], last, prior)
-        near = _certified_heights(n, level) >= (1 - width) * expected
+        near = certified_heights(n, level) >= (1 - width) * expected
         rules.append(intervals((positive >= hopeless) & ~near))
     return tuple(rules)
 
@@ -233,7 +233,7 @@ def _quotient(sums: Floats, chance: Floats) -> Floats:
     return np.divide(sums, chance, out=np.zeros(len(chance)), where=chance > 0)
 
 
-def _certified_heights(n: int, level: Fraction) -> Floats:
+def certified_heights(n: int, level: Fraction) -> Floats:
     """max(0, Φ⁻¹(p_lower)) for each number of hits among n: proved at some of them, interpolated between."""
     normal, misses = NormalDist(), _some_misses(n)
     heights = []

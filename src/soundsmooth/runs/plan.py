@@ -8,7 +8,7 @@ from functools import cached_property
 from ..certification.certificate import Certificate
 from ..certification.certify import Measurement, Verdict
 from ..certification.goal import FOR_RADII, looks_for
-from ..certification.looks import Group
+from ..certification.looks import Group, check_alpha_unproved, check_bound
 from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings
 from ..exact import BOUNDS, price_above
@@ -100,7 +100,7 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     """The settings with the looks that answer what is asked, by a bound that holds for the model.
 
     Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
-    its batch is a function of its number, and each look is at whole batches (docs/looks.md).
+    its batch is a function of its number, each look is at whole batches, and α is at most ¼ (docs/looks.md).
     """
     asked, proved, bound = settings.goal, found.identity.independence.proved, settings.bound
     if asked is not None and asked.radii is not None and asked.any_bound and proved:
@@ -110,8 +110,13 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
             f"the bound {bound} needs rows that are proved to be independent, and these are "
             f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
         )
-    if asked is None or settings.looks is not None:
+    if settings.looks is not None:
         return settings
+    if asked is None:
+        check_bound(bound, 1, radii=False)
+        return settings
+    if not proved:
+        check_alpha_unproved(settings.alpha)
     shares = proved and asked.stops_early and settings.noise == "fresh"
     whole = None if shares else found.batch
     looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
