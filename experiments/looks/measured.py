@@ -3,8 +3,8 @@
     python experiments/looks/measured.py run docs/data/looks_measured.json
     python experiments/looks/measured.py table docs/data/looks_measured.json docs/data/looks_seconds.json docs/looks.md
 
-The realised difference of certified accuracy stands beside its standard deviation. For this, each image's p is its share
-of hits in the run with n votes; both runs vote anew, with noise of their own.
+The realised difference of certified accuracy stands beside its standard deviation. For this, each image's p is its
+share of hits in the run with n votes; both runs vote anew, with noise of their own.
 
 The rule is also applied to prefixes of the votes of runs with n votes, as if these had been voted with looks. There
 both decide from the same votes.
@@ -16,7 +16,7 @@ import lzma
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, takewhile
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def on_prefixes(sigma: str, looks: Looks) -> dict[str, Any]:
             hits = np.concatenate([hits_of(each.hits, each.block.count) for each in blocks])
             reached, votes = replayed(looks, limits, np.cumsum(hits))
             images, spent = images + 1, spent + N0 + votes
-            differences += reached != len(list(takewhile(lambda least: hits.sum() >= least, needed)))
+            differences += reached != sum(accumulate((hits.sum() >= least for least in needed), min))
     return {"images": images, "times fewer": round((N0 + N) * images / spent, 2), "other radius": differences}
 
 

@@ -5,7 +5,7 @@ see the draw. Errors are sums over all cases, in fractions: there are no false a
 above what is allowed if the levels, the places or the strike are not as they should be. So it can fail.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
@@ -32,7 +32,6 @@ from soundsmooth.audit.bounds import (
     Schedule,
     clopper_pearson_above,
     clopper_pearson_below,
-    clopper_pearson_upper_holds,
 )
 
 TENTH = Fraction(1, 10)
@@ -93,9 +92,7 @@ def test_one_look_has_all_of_alpha() -> None:
 
 def test_a_label_that_was_not_replayed_halves_every_level() -> None:
     found = from_replayed(0, votes_of((2, 2), (4, 4)), SPENT, selection_replayed=False)
-    assert found.p_lower == max(
-        clopper_pearson_below(2, 2, LEVELS[0] / 2), clopper_pearson_below(4, 4, LEVELS[1] / 2)
-    )
+    assert found.p_lower == max(clopper_pearson_below(2, 2, LEVELS[0] / 2), clopper_pearson_below(4, 4, LEVELS[1] / 2))
 
 
 def test_measured_rows_have_the_level_of_the_last_look_alone() -> None:
@@ -300,9 +297,7 @@ def mismatch_error(promised: AuditTerms, chances: Sequence[Fraction], at_stop: b
     """
     total = Fraction(0)
     for kinds in product(range(3), repeat=promised.n):
-        wrong = any(
-            _mismatched(promised, kinds[:n], at_stop) > chances[BOTH] for n in promised.schedule.looks
-        )
+        wrong = any(_mismatched(promised, kinds[:n], at_stop) > chances[BOTH] for n in promised.schedule.looks)
         total += prod(chances[kind] for kind in kinds) if wrong else 0
     return total
 
