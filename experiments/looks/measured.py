@@ -104,7 +104,8 @@ def on_prefixes(sigma: str, looks: Looks) -> dict[str, Any]:
             hits = np.concatenate([hits_of(each.hits, each.block.count) for each in blocks])
             reached, votes = replayed(looks, limits, np.cumsum(hits))
             images, spent = images + 1, spent + N0 + votes
-            differences += reached != sum(accumulate((hits.sum() >= least for least in needed), min))
+            at_n = sum(accumulate((int(hits.sum()) >= least for least in needed), min))
+            differences += reached != at_n
     return {"images": images, "times fewer": round((N0 + N) * images / spent, 2), "other radius": differences}
 
 

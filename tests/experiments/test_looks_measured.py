@@ -1,0 +1,31 @@
+"""The stored runs with looks: their certificates follow from their votes, and the docs' tables from the runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts import script
+from soundsmooth import open_run, verify
+
+measured = script("looks/measured.py")
+DOCS = Path(__file__).parents[2] / "docs"
+STORED = json.loads((DOCS / "data" / "looks_measured.json").read_text(encoding="utf-8"))
+SECONDS = json.loads((DOCS / "data" / "looks_seconds.json").read_text(encoding="utf-8"))
+
+
+def test_a_stored_run_verifies_without_its_network() -> None:
+    with measured.unpacked("looks", "0.12") as path:
+        result = verify(path)
+    assert not result.refuted
+    assert result.arithmetic.startswith("500 of 500 certificates follow from their counts")
+
+
+@pytest.mark.parametrize("row", STORED, ids=lambda row: row["sigma"])
+def test_the_votes_of_the_table_are_those_of_the_run(row: dict[str, object]) -> None:
+    with measured.unpacked("looks", row["sigma"]) as path, open_run(path) as run:
+        assert (len(run), sum(each.votes for each in run)) == (row["images"], row["votes"])
+
+
+def test_the_tables_of_the_docs_are_the_stored_ones() -> None:
+    assert measured.rendered(STORED, SECONDS) in (DOCS / "looks.md").read_text(encoding="utf-8")
