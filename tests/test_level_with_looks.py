@@ -123,6 +123,7 @@ def naive_false(bound: str, prove: Callable[[Look], float]) -> int:
         ("randomized", 40),  # 100, or a little less; it has one look, and may only be left out
     ],
 )
+@pytest.mark.slow("certifies a thousand images with each bound")
 def test_the_level_holds_for_an_issuer_who_sees_all_votes(bound: str, least: int) -> None:
     """False alarm below 10⁻⁹ on either side: there are not too many false bounds, nor so few that nothing is tested."""
     assert least <= false_at_the_best_look(bound) < LIMIT
