@@ -29,6 +29,8 @@ from soundsmooth.runs.store import Store
 
 FORK = multiprocessing.get_context("fork")
 QUICK = LeaseClock(look=0.01)
+#: Whoever lives that long finishes.
+FOR_EVER = 10**9
 N0, N = 20, 400
 ASKED: dict[str, Any] = {"radii": [0, "1/4"], "looks": [40, 80, 160, N], "skip_wrong": True}
 
@@ -72,15 +74,18 @@ def finish(path: Path, kind: str) -> None:
             pass
 
 
-def _life(path: Path, kind: str, statements: int) -> None:
-    """Work, and end by SIGKILL before the statement of that number, within a transaction or between two."""
-    execute, left = Database.execute, [statements]
+def _life(path: Path, kind: str, blocks: int) -> None:
+    """Work, and end by SIGKILL just before, or just after, the block of that number is written, within its
+    transaction.
+    """
+    execute, left = Database.execute, [blocks]
 
     def counting(db: Database, statement: str, *values: object) -> Any:
-        left[0] -= 1
+        left[0] -= statement == stores.BLOCK
+        found = execute(db, statement, *values) if blocks % 2 or left[0] else None
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return execute(db, statement, *values)
+        return found
 
     Database.execute = counting  # type: ignore[method-assign]
     finish(path, kind)
@@ -96,7 +101,7 @@ def partly_voted(path: Path) -> int:
 
 
 def killed(path: Path, kind: str, first: int, more: int) -> list[int]:
-    """Lives until the run is finished, each killed so many statements later than the one before.
+    """Lives until the run is finished, each killed so many blocks later than the one before.
 
     Returns how many images were partly voted after each kill.
     """
@@ -112,5 +117,7 @@ def killed(path: Path, kind: str, first: int, more: int) -> list[int]:
     raise AssertionError("the run never ended")
 
 
-def main(path: str, kind: str, first: str, more: str) -> None:
-    print(*killed(Path(path), kind, int(first), int(more)))
+def main(quiet: str, disturbed: str, kind: str, first: str, more: str) -> None:
+    """A run that nothing happens to, and one that is killed."""
+    assert not killed(Path(quiet), kind, FOR_EVER, 0)
+    print(*killed(Path(disturbed), kind, int(first), int(more)))

@@ -81,3 +81,38 @@ def test_python_says_it_in_python(tmp_path: Path) -> None:
     certify(n=100, n0=10)
     with pytest.raises(OtherTermsError, match=r"To continue it: add n0=10 n=100 and leave out seed$"):
         certify(n=200, n0=20, seed="x")
+
+
+RADII = "0=0x1.0000000000001p-1 1/4=0x1.aec4bd120d37ep-1"
+
+
+def test_radii_and_skipping_name_their_options() -> None:
+    looks = {"looks": "1000=1/1000", "radii": RADII, "wrong labels": "skipped"}
+    assert options_to_add(terms(**looks), terms()) == {"radii": "0,1/4", "skip_wrong": True}
+    assert options_to_add(terms(), terms(**looks)) == {"radii": None, "skip_wrong": False}
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"radii": [0]}, r"radii: 0=\S+ 1/4=\S+ -> 0=\S+; .*To continue it: add radii='0,1/4'"),
+        ({"radii": [0, "1/8"]}, r"radii: 0=\S+ 1/4=\S+ -> 0=\S+ 1/8=\S+; .*add radii='0,1/4'"),
+        ({}, r"looks: 100=\S+ .* -> none; .* add radii='0,1/4'"),
+        ({"radii": [0, "1/4"], "looks": [100, 1000]}, "looks: 100="),
+        ({"radii": [0, "1/4"], "patience": 5}, "go on: .* -> none none"),
+        ({"radii": [0, "1/4"], "skip_wrong": True}, "wrong labels: none -> skipped. .*leave out skip_wrong"),
+        ({"width": "10%"}, "radii: .* -> none"),
+    ],
+    ids=str,
+)
+def test_a_run_is_not_continued_with_other_looks(other: dict[str, object], said: str, tmp_path: Path) -> None:
+    """One short error, and not a byte of the file changes."""
+    smooth, path = ss.Smoother(brightness_of_three, "1/4", batch_size=100, independence="assumed"), tmp_path / "run.db"
+    smooth.certify_all(PICTURES, n=1000, radii=[0, "1/4"], out=path).close()
+    before = path.read_bytes()
+    with pytest.raises(OtherTermsError, match=said) as found:
+        smooth.certify_all(PICTURES, n=1000, out=path, **other)
+    assert len(str(found.value)) < 1200
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    smooth.certify_all(PICTURES, n=1000, radii=[0, "1/4"], out=path).close()  # as it was begun

@@ -17,6 +17,8 @@ _MEANING = {
 }
 
 
+#: So much of a line is shown; those on looks can be far longer.
+LONGEST = 120
 #: Options that the command line has and Python has not.
 _OF_THE_COMMAND = ("no_votes",)
 
@@ -93,6 +95,9 @@ def _options(terms: RunTerms) -> dict[str, Any]:
     if values["model kind"] in KINDS:
         found |= KINDS[values["model kind"]].options(values, flags)
     found |= {"independence": promise.independence.kind, "again": promise.independence.rows}
+    if "radii" in values:
+        found["radii"] = ",".join(word.partition("=")[0] for word in values["radii"].split(" "))
+    found["skip_wrong"] = "wrong labels" in values
     found["no_votes"] = not terms.votes
     return found
 
@@ -107,5 +112,6 @@ def votes_word(kept: bool) -> str:
 
 
 def _short(value: str) -> str:
-    """Digests by their first digits."""
-    return f"{value[:12]}…" if len(value) == 64 else value
+    """Digests by their first digits, and of long lines the beginning."""
+    most = 12 if len(value) == 64 else LONGEST
+    return value if len(value) <= most else f"{value[:most]}…"
