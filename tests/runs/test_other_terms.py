@@ -1,6 +1,8 @@
 """A run that is continued under other terms: what differs, and what to add."""
 
+import re
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 
 import soundsmooth as ss
 from classifiers import brightness_of_three
+from soundsmooth.certification.goal import GoalOptions, goal, looks_for
 from soundsmooth.certification.promise import Promise, Secret, secret
-from soundsmooth.runs.other_terms import OtherTermsError, options_to_add
+from soundsmooth.noise.law import Gaussian
+from soundsmooth.runs.other_terms import OtherTermsError, differences, options_to_add
 from soundsmooth.runs.stored import RunTerms
 
 PICTURES = np.full((2, 2, 2), 40, np.uint8)
@@ -83,25 +87,74 @@ def test_python_says_it_in_python(tmp_path: Path) -> None:
         certify(n=200, n0=20, seed="x")
 
 
-RADII = "0=0x1.0000000000001p-1 1/4=0x1.aec4bd120d37ep-1"
+def looking(noted: GoalOptions | None = None, **asked: object) -> RunTerms:
+    """Of a run with looks, whose rows are proved to be independent."""
+    wanted = goal(200, Fraction(1, 10), **asked)  # type: ignore[arg-type]
+    assert wanted is not None
+    looks = looks_for(wanted, Gaussian("1/2"), 200, Fraction(1, 10), "group-sequential", None)
+    lines = {**looks.lines, "bound": "group-sequential", "independence": "proved"}
+    return replace(terms(n="200", alpha="1/10", **lines), noted=wanted.options if noted is None else noted)
 
 
-def test_radii_and_skipping_name_their_options() -> None:
-    looks = {"looks": "1000=1/1000", "radii": RADII, "wrong labels": "skipped"}
-    assert options_to_add(terms(**looks), terms()) == {"radii": "0,1/4", "skip_wrong": True}
-    assert options_to_add(terms(), terms(**looks)) == {"radii": None, "skip_wrong": False}
+@pytest.mark.parametrize(
+    ("asked", "said", "added"),
+    [
+        ({"radii": "0.5"}, ["radii: 0,0.25 -> 0.5"], {"radii": "0,0.25"}),
+        ({"radii": "0,0.25", "patience": 10}, ["patience: 100000 -> 10"], {"patience": None}),
+        ({"radii": "0,0.25", "looks": [50, 200]}, ["looks: the usual ones -> 50,200"], {"looks": None}),
+        (
+            {"radii": "0,0.25", "skip_wrong": True},
+            ["images with a wrong selected class: voted on -> skipped"],
+            {"skip_wrong": None},
+        ),
+    ],
+)
+def test_options_for_when_to_stop_are_named_and_no_table_is_shown(
+    asked: dict[str, object], said: list[str], added: dict[str, object]
+) -> None:
+    """The radii, the rule and the groups follow from them."""
+    begun, other = looking(radii="0,0.25"), looking(**asked)
+    assert differences(begun, other) == said
+    assert options_to_add(begun, other) == added
+
+
+def test_a_run_that_looks_and_one_that_does_not_differ_in_what_is_asked_alone(begun: RunTerms) -> None:
+    """Its bound is the usual one for radii, so nobody has to name it."""
+    plain = {"n": "200", "alpha": "1/10", "independence": "proved"}
+    found = looking(radii="steps"), terms(**plain)
+    assert differences(*found) == ["radii: steps -> none"]
+    assert options_to_add(*found) == {"radii": "steps"}
+    assert options_to_add(*reversed(found)) == {"radii": None}
+
+
+def test_radii_that_were_not_noted_are_those_of_the_promise() -> None:
+    begun = replace(looking(radii="0,0.25", skip_wrong=True), noted=None)
+    assert begun.asked == {"radii": "0,0.25", "skip_wrong": True}
+
+
+def test_a_rule_that_comes_out_otherwise_is_said_by_its_digest() -> None:
+    """The same options, by another version: no option helps, and no table is shown."""
+    begun, other = looking(radii="0.5"), looking(radii="0.5", patience=10)
+    (said,) = differences(begun, replace(other, noted=begun.noted))
+    assert re.fullmatch("the rule when to stop, its SHA-256: [0-9a-f]{12}… -> [0-9a-f]{12}…", said)
+
+
+def test_long_lists_are_cut() -> None:
+    begun = looking(radii="0.5", noted={"radii": ",".join(["0.125"] * 99)})
+    (said,) = differences(begun, looking(radii="0.5", patience=10, noted={"radii": "0.5"}))
+    assert len(said) < 100
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"radii": [0]}, r"radii: 0=\S+ 1/4=\S+ -> 0=\S+; .*To continue it: add radii='0,1/4'"),
-        ({"radii": [0, "1/8"]}, r"radii: 0=\S+ 1/4=\S+ -> 0=\S+ 1/8=\S+; .*add radii='0,1/4'"),
-        ({}, r"looks: 100=\S+ .* -> none; .* add radii='0,1/4'"),
-        ({"radii": [0, "1/4"], "looks": [100, 1000]}, "looks: 100="),
-        ({"radii": [0, "1/4"], "patience": 5}, "go on: .* -> none none"),
-        ({"radii": [0, "1/4"], "skip_wrong": True}, "wrong labels: none -> skipped. .*leave out skip_wrong"),
-        ({"width": "10%"}, "radii: .* -> none"),
+        ({"radii": [0]}, r"radii: 0,0.25 -> 0\. To continue it: add radii='0,0.25'"),
+        ({"radii": [0, "1/8"]}, r"radii: 0,0.25 -> 0,0.125\. .*add radii='0,0.25'"),
+        ({}, r"radii: 0,0.25 -> none\. .* add radii='0,0.25'"),
+        ({"radii": [0, "1/4"], "looks": [100, 1000]}, "looks: the usual ones -> 100,1000. .* leave out looks"),
+        ({"radii": [0, "1/4"], "patience": 5}, "patience: 100000 -> 5. .* leave out patience"),
+        ({"radii": [0, "1/4"], "skip_wrong": True}, "wrong selected class: voted on -> skipped. .*leave out skip_w"),
+        ({"width": "10%"}, "radii: 0,0.25 -> none; width: none -> 0.1. .*add radii='0,0.25' and leave out width"),
     ],
     ids=str,
 )
@@ -112,7 +165,7 @@ def test_a_run_is_not_continued_with_other_looks(other: dict[str, object], said:
     before = path.read_bytes()
     with pytest.raises(OtherTermsError, match=said) as found:
         smooth.certify_all(PICTURES, n=1000, out=path, **other)
-    assert len(str(found.value)) < 1200
+    assert len(str(found.value)) < 400
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
     smooth.certify_all(PICTURES, n=1000, radii=[0, "1/4"], out=path).close()  # as it was begun

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -14,7 +14,7 @@ from ..exact import BOUNDS, Look, price_above, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import Law, promised_law
-from .card import card, line, short, unit_of
+from .card import card, line, short, spent_text, unit_of
 from .certify import Counts, Measurement, Verdict, verdict
 from .fields import (
     COIN,
@@ -49,6 +49,9 @@ from .settings import Settings, promised_settings
 from .votes import counts_of, votes_text
 
 FORMAT = "soundsmooth certificate 1"
+#: How people are told of images that ended otherwise than by a decision.
+WRONG_CLASS = "the selected class is not the label, a wrong answer"
+ABORTED = "ended from outside, and certified for its last full look"
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,12 @@ class Certificate:
 
     @property
     def status(self) -> str:
-        return "abstained" if self.abstained else "certified"
+        return "skipped" if self.skipped else "abstained" if self.abstained else "certified"
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the image ended after selection, which chose another class than the promised label."""
+        return self.looks == () and not self.aborted
 
     @property
     def votes(self) -> int:
@@ -170,18 +178,30 @@ class Certificate:
             *([] if self.abstained else [("radius in units of", self.unit)]),
             ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
+            *self._stop_rows(),
             ("true class", "not given" if self.truth is None else self.truth),
-            *([("aborted", f"after {len(self.looks or ())} looks")] if self.aborted else []),
             ("independence", self.independence_claim),
             ("model", self.trust),
             ("key", self.key),
         )
         return card(f"Certificate for image {self.index}", rows)
 
+    def _stop_rows(self) -> Iterator[tuple[str, str]]:
+        """Where looks were promised: what the image has spent, and when it was to stop."""
+        try:
+            chosen = promised_settings(self.promise.values)
+        except (ValueError, ArithmeticError):  # a record from elsewhere may promise what there is not
+            return
+        if chosen.looks is not None:
+            yield "spent", spent_text(self.votes, chosen.n0 + chosen.n)
+            yield "stops", chosen.looks.told(chosen.bound)
+        if self.aborted:
+            yield "aborted", ABORTED
+
     def _answer(self, digits: int) -> str:
         """The class and where it holds, or an abstention."""
         if self.label is None:
-            return "abstained"
+            return f"skipped: {WRONG_CLASS}" if self.skipped else "abstained"
         try:
             return f"class {self.label}, {self.norm} < {truncated(self.radius, digits)}"
         except (ValueError, OverflowError):  # a record from elsewhere may have a law or a radius that there is not
@@ -190,10 +210,10 @@ class Certificate:
     def __str__(self) -> str:
         alpha, unit = self.promise.values["alpha"], f" in units of {self.unit}"
         price = "" if self.paid is None else f"{raised(self.paid, DIGITS)} paid for rounding to the grid, "
-        ended = f"aborted after {len(self.looks or ())} looks, " if self.aborted else ""
-        origin = f"{price}{ended}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
+        stops = "".join(f"{name}: {text}; " for name, text in self._stop_rows())
+        origin = f"{price}{stops}key: {self.key}, independence: {self.independence_claim}, model: {self.trust}"
         if self.label is None:
-            return f"abstained (p ≥ {truncated(self.p_lower)}; {origin})"
+            return f"{self._answer(0)} (p ≥ {truncated(self.p_lower)}; {origin})"
         return (
             f"class {self.label} for every {self.law.norm} < {truncated(self.radius)}{unit} "
             f"(p ≥ {truncated(self.p_lower)}, α = {alpha}; {origin})"
@@ -361,6 +381,7 @@ FIELDS = (
         "aborted",
         FLAG,
         Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, bool, 4),
+        Export("aborted", "bool_", 10),
         null=True,
         omitted=True,
     ),

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
+from ..core.decimals import exact_text
 from ..core.integers import whole_number, written_integer
 from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
@@ -26,10 +27,14 @@ from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 Radii = Literal["steps"] | Rational | Iterable[Rational]
 #: Numbers of copies; or each with the level that is spent there; or the default.
 LooksAsked = Literal["auto"] | Sequence[int] | Mapping[int, Rational]
+#: Options by their names, as they are given to `goal`.
+GoalOptions = dict[str, str | int | float | bool]
 STEPS = "steps"
 AUTO = "auto"
 #: The radii of the field's tables.
 STEP = Fraction(1, 4)
+#: In the order in which they are written down.
+GOAL_OPTIONS = ("radii", "width", "patience", "looks", "skip_wrong")
 #: The first look, and how many looks there are until the copies have doubled.
 FIRST_LOOK, PER_DOUBLING = 100, 3
 #: The part of α that is spent in equal parts, and by which power of the copies the rest is.
@@ -43,6 +48,14 @@ class NamedLooks(NamedTuple):
 
     counts: tuple[int, ...] | None = None
     levels: tuple[Fraction, ...] | None = None
+
+    @property
+    def text(self) -> str | None:
+        """Looks as the option takes them."""
+        if self.counts is None:
+            return None
+        levels = [""] * len(self.counts) if self.levels is None else [f"={level}" for level in self.levels]
+        return ",".join(f"{count}{level}" for count, level in zip(self.counts, levels, strict=True))
 
 
 DEFAULT_LOOKS = NamedLooks()
@@ -66,6 +79,18 @@ class Goal:
     @property
     def stops_early(self) -> bool:
         return self.radii is not None or self.width is not None
+
+    @property
+    def options(self) -> GoalOptions:
+        """What was asked in the words of options, from which `goal` makes the same. Defaults are left out."""
+        said: dict[str, str | int | float | bool | None] = {
+            "radii": None if self.radii is None else ",".join(map(exact_text, self.radii)) or STEPS,
+            "width": None if self.width is None else exact_text(self.width),
+            "patience": None if self.patience == DEFAULT_PATIENCE else _as_integer(self.patience),
+            "looks": self.looks.text,
+            "skip_wrong": self.skip_wrong or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
 def goal(
@@ -151,6 +176,29 @@ def _patience(patience: SupportsIndex | float) -> float:
     if not 0 <= found < math.inf:
         raise ValueError(f"the patience is a number of votes, from 0 on, not {patience!r}")
     return found
+
+
+def _as_integer(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
+
+
+def written_options(options: GoalOptions) -> str:
+    """One line that `read_options` reads: radii=steps patience=50000 skip_wrong."""
+    return " ".join(name if value is True else f"{name}={value}" for name, value in options.items())
+
+
+def read_options(text: str) -> GoalOptions:
+    """The options that a line says, in their order; a ValueError if it says anything else."""
+    words = [word.partition("=") for word in text.split(" ")]
+    found = {name: _read_option(name, value) if equals else True for name, equals, value in words}
+    known = [name for name in GOAL_OPTIONS if name in found and (found[name] is True) == (name == "skip_wrong")]
+    if list(found) != known or written_options(found) != text:
+        raise ValueError(f"these are no options for when to stop: {text!r:.80}")
+    return found
+
+
+def _read_option(name: str, value: str) -> str | int | float:
+    return _as_integer(float(value)) if name == "patience" else value
 
 
 def default_counts(n: int, batch: int | None) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..core.decimals import exact_text
 from ..exact import BOUNDS, Look, Schedule
 from .stop_rule import Intervals
 
@@ -18,6 +19,8 @@ from .stop_rule import Intervals
 MOST_LOOKS, MOST_RADII, MOST_GROUP, MOST_PACK = 64, 256, 100_000, 10**9
 #: The largest α where rows are not proved to be independent: Hoeffding's theorem of 1956 goes no farther here.
 MOST_ALPHA_UNPROVED = Fraction(1, 4)
+#: So many radii are told one by one.
+MOST_TOLD = 8
 NEVER = "none"
 SKIPPED = "skipped"
 GROUP = re.compile("([1-9][0-9]{0,9}) images ([1-9][0-9]{0,9}) copies")
@@ -67,6 +70,21 @@ class Looks:
         if len(taken) == len(self.counts):
             return False
         return any(low <= taken[-1].hits <= high for low, high in self.go_on[len(taken) - 1])
+
+    def told(self, bound: str) -> str:
+        """When an image stops, for people: "when the radii 0, 0.5, 1 are decided; the certified radius is one of
+        these".
+        """
+        asked, several = radii_text([radius for radius, _ in self.radii]), len(self.radii) > 1
+        parts = []
+        if self.radii:
+            parts.append(f"when the {'radii' if several else 'radius'} {asked} {'are' if several else 'is'} decided")
+        elif len(self.counts) > 1:
+            parts.append("when its radius is nearly the one that all votes would give")
+        if self.skip_wrong:
+            parts.append("after selection if the selected class is not its label")
+        claim = f"; the certified radius is {'one of these' if several else 'this one'}"
+        return ", or ".join(parts) + (claim if BOUNDS[bound].radii else "")
 
     @property
     def segments(self) -> list[range]:
@@ -138,6 +156,12 @@ class Looks:
             apart = all(high + 1 < low for (_, high), (low, _) in pairwise(intervals))
             if not apart or any(not low <= high <= count for low, high in intervals):
                 raise ValueError(f"the rule to go on after {count} copies has hits out of order: {_word(intervals)}")
+
+
+def radii_text(radii: Sequence[Fraction]) -> str:
+    """The radii, exactly; of many, the first ones and the last."""
+    shown = [exact_text(radius) for radius in radii]
+    return ", ".join(shown if len(shown) <= MOST_TOLD else [*shown[:3], "…", shown[-1]])
 
 
 def check_counts(counts: Sequence[int], n: int) -> None:

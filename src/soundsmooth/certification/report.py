@@ -62,7 +62,9 @@ def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> flo
 
 
 def radii_that_occur(law: Law, settings: Settings) -> list[Fraction]:
-    """The usual radii below the largest one."""
+    """Those that are asked for, or the usual ones below the largest."""
+    if settings.looks is not None and settings.looks.radii:
+        return [radius for radius, _ in settings.looks.radii]
     most = Fraction(largest_radius(law, settings))
     return [radius for radius in RADII if radius < most] or [Fraction(0)]
 

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex, get_args
 from ..core.integers import whole_number
 from ..exact import BoundName, Rational, Schedule, probability
 from ..noise.sources import NOISE_MODES, NoiseMode
-from .goal import Goal, goal
+from .goal import FOR_RADII, Goal, goal
 from .looks import Looks, check_bound
 
 MOST_COPIES = 10**9
@@ -62,6 +62,11 @@ def settings(
     level = probability(alpha, "alpha")
     wanted = goal(n, level, any_bound=bound is None, **asked)
     return Settings(n0, n, level, bound or DEFAULT_BOUND, mode, wanted)
+
+
+def usual_bound(radii: bool, proved: bool) -> str:
+    """The bound that is taken if none is named, by whether radii are asked for and rows are proved independent."""
+    return FOR_RADII if radii and proved else DEFAULT_BOUND
 
 
 def promised_settings(promised: Mapping[str, str]) -> Settings:

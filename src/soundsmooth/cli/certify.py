@@ -114,11 +114,12 @@ def _show_next(console: Console, store: Store) -> None:
     """The command for the full run, which may be interrupted, and how long it would take at the speed just seen."""
     seconds = sum(record.seconds for record in store.certificates())
     hours = seconds / store.copies_voted() * (100 + ALL_COPIES) * ALL_IMAGES / 3600
-    console.print(
-        f"\nAll {ALL_IMAGES} embedded images with {ALL_COPIES} copies each (about {hours:.1f} h at this speed):",
-        highlight=False,
-    )
-    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {ALL_COPIES} --out fashion.db"
+    asked = store.terms.asked
+    each, about = ("up to ", "at most") if asked else ("", "about")
+    time = f"{about} {hours:.1f} h at this speed"
+    console.print(f"\nAll {ALL_IMAGES} embedded images with {each}{ALL_COPIES} copies each ({time}):", highlight=False)
+    stops = "".join(f" {as_written(name, value)}" for name, value in asked.items() if name != "looks")
+    command = f"soundsmooth certify --limit {ALL_IMAGES} --n {ALL_COPIES}{stops} --out fashion.db"
     console.print(f"  {command}", highlight=False, soft_wrap=True)
 
 

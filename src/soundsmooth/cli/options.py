@@ -184,7 +184,7 @@ OPTIONS = (
            "This machine is known to round differently: differences may be honest.",
            flag="--other-machine/--no-other-machine", panel=VOTES, value=False),
     Option("sigma", RATIONAL, To.SMOOTHER, SMOOTHING, "Noise, in units of the [0, 1] range: 0.25, 1/3 …", SIGMA),
-    Option("n", INTEGER, To.SETTINGS, SMOOTHING, "Noisy copies for the estimate.",
+    Option("n", INTEGER, To.SETTINGS, SMOOTHING, "Noisy copies for the estimate; with --radii or --width, at most.",
            f"100000; {DEMO_COPIES} for the demo", alias="--N",
            differs={"predict": {"help": "Noisy copies for one answer.", "default": str(PREDICT_COPIES)}}),
     Option("n0", INTEGER, To.SETTINGS, ISSUING, "Noisy copies that select the class.", "100", alias="--N0"),
@@ -196,18 +196,25 @@ OPTIONS = (
            f"From the winner's votes: {bound_names(two_sided=False)}; with the others': {bound_names(two_sided=True)}.",
            f"{next(iter(BOUNDS))}; for radii, group-sequential"),
     Option("radii", TEXT, To.SETTINGS, ISSUING,
-           "Stop an image as soon as these radii are decided: 0.5, or 0,0.25,0.5, or steps (of 0.25).", panel=STOP),
+           "Stop voting on an image when it is decided which of these radii it has: 0.5, or 0,0.25,0.5, or steps "
+           "(0, 0.25, 0.5 … as far as --n reaches). With rows proved independent, only these are certified.",
+           "no; every image has --n copies", panel=STOP),
     Option("width", RATIONAL, To.SETTINGS, ISSUING,
-           "Stop an image when its radius is within this share of what --n would give, such as 1%.", panel=STOP),
+           "For average radii, instead of --radii: stop voting on an image when its radius is within this share, "
+           "such as 1%, of the one that --n copies are expected to give.", panel=STOP),
     Option("patience", INTEGER, To.SETTINGS, ISSUING,
-           "How many votes one more certified radius of an image is worth.", f"{DEFAULT_PATIENCE:.0f}", panel=STOP),
+           "With --radii, how many votes one more certified radius of an image is worth to you. "
+           "More of it certifies a little more, and spends more on doubtful images.",
+           f"{DEFAULT_PATIENCE:.0f}", panel=STOP),
     Option("looks", TEXT, To.SETTINGS, SMOOTHING,
-           "When votes are counted: 100,1000,10000; or with what each look spends of alpha: 100=1/10000,….",
-           "auto: 100, 126, 159, 200, … and n", panel=STOP,
+           "After how many copies votes are counted and an image may stop, the last being --n: 100,1000,10000; "
+           "or also what each spends of --alpha: 100=0.0001,1000=0.0002,10000=0.0007.",
+           "auto: 100, 126, 159, 200, … and --n", panel=STOP,
            differs={"predict": {"help": "Answer at the first of these numbers of votes that decides: auto, or "
                                         "100,300,1000.", "default": "n alone"}}),
     Option("skip_wrong", SWITCH, To.SETTINGS, ISSUING,
-           "End an image whose selected class is not its label: a wrong answer in every count.", panel=STOP),
+           "Stop after --n0 copies if the class that they select is not the image's label. The image has no "
+           "certificate then, and counts as a wrong answer.", panel=STOP),
     Option("noise", TEXT, To.SETTINGS, ISSUING,
            "fresh (for every image), shared (by all, kept in memory), batchwise (shared, little memory).", "fresh"),
     Option("limit", INTEGER, To.DATA, SMOOTHING, "At most this many images.", f"all; {DEMO_IMAGES} for the demo",

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..certification.card import unit_of
-from ..certification.certificate import Certificate
+from ..certification.card import spent_text, unit_of
+from ..certification.certificate import ABORTED, WRONG_CLASS, Certificate
 from ..certification.promise import Inputs
 from ..certification.report import decimal_above, decimal_below, largest_radius, radii_that_occur
 from ..certification.settings import Settings
-from ..core.decimals import exact_text, truncated
+from ..core.decimals import exact_text, grouped, truncated
 from ..core.independence import Independence
 from ..noise import Law
 from ..noise.law import promised_law
@@ -23,6 +23,8 @@ from ..runs.summary import average_certified_radius, certified_accuracies
 from .plain import print_line, printable, say, say_named
 
 ROW = "{:>6}  {:>5}  {:>7}  {:>9}  {:<8}  {:>7}"
+#: One more column, where images stop when they are decided.
+VOTES = "  {:>9}"
 SHARE = "share of images"
 
 
@@ -35,12 +37,15 @@ def show_head(
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, {_settings(law, chosen)}; "
         f"{escape(radii_unit(law))}",
     )
+    if chosen.looks is not None:
+        say(console, f"an image stops {chosen.looks.told(chosen.bound)}")
     if notice is not None:
         say(console, notice)
     if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"
         print_line(console, f"[yellow]n = {chosen.n} is too small: {why}[/]")
-    print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}[/]")
+    votes = "" if chosen.looks is None else VOTES.format("votes")
+    print_line(console, f"[bold]{ROW.format('idx', 'label', 'predict', 'radius', 'correct', 'time')}{votes}[/]")
 
 
 def show_row(console: Console, record: Certificate | Failure) -> None:
@@ -48,10 +53,11 @@ def show_row(console: Console, record: Certificate | Failure) -> None:
     if isinstance(record, Failure):
         return _show_failure(console, record)
     label = "?" if record.truth is None else record.truth
-    answer = "abstain" if record.label is None else record.label
+    answer = record.label if record.label is not None else "skipped" if record.skipped else "abstain"
     correct, colour = judge(record.label, record.truth)
     row = ROW.format(record.index, label, answer, truncated(record.radius, 4), correct, f"{record.seconds:.2f} s")
-    print_line(console, f"[{colour}]{row}{''.join(f'  {note}' for note in _notes(record))}[/]")
+    votes = "" if record.looks is None else VOTES.format(grouped(record.votes))
+    print_line(console, f"[{colour}]{row}{votes}{''.join(f'  {note}' for note in _notes(record))}[/]")
 
 
 def _show_failure(console: Console, failure: Failure) -> None:
@@ -61,9 +67,9 @@ def _show_failure(console: Console, failure: Failure) -> None:
 
 
 def _notes(record: Certificate) -> Iterator[str]:
-    """What looks like a mistake and would only show as a bad result."""
+    """What looks like a mistake and would only show as a bad result, or as one that another run would not have."""
     if record.aborted:
-        yield f"aborted after {len(record.looks or ())} looks"
+        yield f"aborted: {ABORTED}"
     nobody = record.selection.nobody + record.estimation.nobody
     if nobody:
         yield f"{nobody} votes for nobody: the scores are NaN"
@@ -92,6 +98,8 @@ def show_file(console: Console, store: Store, path: Path) -> None:
         ended = "finished" if done.finished == done.images else "last write"
         say_named(console, ended, _date(about.written.isoformat()))
     say_named(console, "settings", _settings(promised_law(terms.promise.values), terms.settings))
+    if terms.settings.looks is not None:
+        say_named(console, "stops", terms.settings.looks.told(terms.settings.bound))
 
 
 def _date(text: str) -> str:
@@ -101,7 +109,8 @@ def _date(text: str) -> str:
 
 def _settings(law: Law, chosen: Settings) -> str:
     return (
-        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n = {chosen.n}, α = {exact_text(chosen.alpha)}, "
+        f"σ = {exact_text(law.parameter)}, n₀ = {chosen.n0}, n {'=' if chosen.looks is None else '≤'} {chosen.n}, "
+        f"α = {exact_text(chosen.alpha)}, "
         f"{chosen.bound}, {chosen.noise} noise"
     )
 
@@ -112,6 +121,7 @@ def show_summary(console: Console, store: Store, verbose: bool = False, commitme
     finding = next(store.findings(), None)
     console.print()
     say(console, _state(done))
+    _show_spent(console, store, done)
     if store.labelled():
         _show_accuracies(console, store, done)
     _show_troubles(console, store, done, finding)
@@ -123,6 +133,20 @@ def show_summary(console: Console, store: Store, verbose: bool = False, commitme
         _show_promise(console, store)
     if verbose or commitment or store.terms.secret.nonce:
         say(console, f"Commitment {store.terms.promise.commitment}")
+
+
+def _show_spent(console: Console, store: Store, done: Progress) -> None:
+    """Where images stop when they are decided: the votes of those that are finished, and how the others ended."""
+    chosen = store.terms.settings
+    if chosen.looks is None or not done.finished:
+        return
+    most = chosen.n0 + chosen.n
+    spent = spent_text(store.copies_spent(), done.finished * most)
+    say_named(console, "spent", f"{spent}; one image may spend {grouped(most)}")
+    if done.skipped:
+        say_named(console, "skipped", f"{images_text(done.skipped)}: {WRONG_CLASS}")
+    if done.aborted:
+        say_named(console, "aborted", f"{images_text(done.aborted)}: {ABORTED}")
 
 
 def _show_accuracies(console: Console, store: Store, done: Progress) -> None:
@@ -171,9 +195,14 @@ def _show_promise(console: Console, store: Store) -> None:
 
 def _state(done: Progress) -> str:
     parts = [f"{done.certified} certified", f"{done.abstained} abstained"]
+    parts += [f"{done.skipped} skipped"] if done.skipped else []
     parts += [f"{done.failed} failed"] if done.failed else []
     parts += [f"{done.open} {'never finished' if done.aborted else 'to do'}"] if done.open else []
-    return f"{done.images} image{'s' * (done.images != 1)}: {', '.join(parts)}"
+    return f"{images_text(done.images)}: {', '.join(parts)}"
+
+
+def images_text(count: int) -> str:
+    return f"{count} image{'s' * (count != 1)}"
 
 
 def _show_troubles(console: Console, store: Store, done: Progress, finding: tuple[int, str] | None) -> None:
@@ -202,9 +231,15 @@ def show_accuracy(console: Console, columns: Mapping[str, Mapping[Fraction, Frac
     """
     table = Table("radius >", *columns, title="certified accuracy", title_justify="left")
     for radius in next(iter(columns.values())):
-        table.add_row(decimal_below(radius, 2), *(decimal_below(shares[radius]) for shares in columns.values()))
+        table.add_row(_radius(radius), *(decimal_below(shares[radius]) for shares in columns.values()))
     console.print()
     console.print(table)
+
+
+def _radius(radius: Fraction) -> str:
+    """0.50, 0.125, 1/3: exactly, with two digits at least."""
+    short = decimal_below(radius, 2)
+    return short if Fraction(short) == radius else exact_text(radius)
 
 
 def radii_unit(law: Law) -> str:

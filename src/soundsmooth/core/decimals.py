@@ -29,6 +29,11 @@ def exact_text(value: Fraction) -> str:
     return decimal if Fraction(decimal) == value else str(value)
 
 
+def grouped(count: int) -> str:
+    """A count with a space between thousands: 100 000."""
+    return f"{count:,}".replace(",", " ")
+
+
 def _decimal(units: int, digits: int) -> str:
     """That many units of the last digit after the point, as a decimal."""
     whole, rest = divmod(abs(units), 10**digits)

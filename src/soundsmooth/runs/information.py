@@ -10,9 +10,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-MODEL, DATA, WRITTEN, CLEAN = "model file", "data file", "written", "clean"
+from ..certification.goal import GoalOptions, read_options, written_options
+
+MODEL, DATA, WRITTEN, CLEAN, ASKED = "model file", "data file", "written", "clean", "asked"
 #: The rows of the table `run` that may be missing: older runs have none of them.
-NAMES = (MODEL, DATA, WRITTEN, CLEAN)
+NAMES = (MODEL, DATA, WRITTEN, CLEAN, ASKED)
 MOST_CHARACTERS = 1000
 _SHARE = re.compile("(0|[1-9][0-9]{0,17}) of ([1-9][0-9]{0,17})")
 
@@ -29,6 +31,8 @@ class Information(NamedTuple):
     """When votes or certificates were last stored."""
     clean: Fraction | None
     """The share of all promised images that the model itself gets right, without noise."""
+    asked: GoalOptions | None
+    """The options that say when to stop, as they were given. What follows from them is promised."""
 
 
 def read_information(held: Mapping[str, str], images: str) -> Information:
@@ -36,13 +40,14 @@ def read_information(held: Mapping[str, str], images: str) -> Information:
     for name in (MODEL, DATA):
         if len(held.get(name, "")) > MOST_CHARACTERS:
             raise ValueError(f"the run's {name} is too long to be a name")
-    written, clean = held.get(WRITTEN), held.get(CLEAN)
+    written, clean, asked = held.get(WRITTEN), held.get(CLEAN), held.get(ASKED)
     return Information(
         held.get("begun", ""),
         held.get(MODEL),
         held.get(DATA),
         None if written is None else _time(written),
         None if clean is None else _share(clean, images),
+        None if asked is None else read_options(asked),
     )
 
 
@@ -66,6 +71,12 @@ def _share(text: str, images: str) -> Fraction:
 def names_of(model: object, data: object) -> dict[str, str]:
     """The rows that name what is certified, as the user gave it: a path, or the name of an object's type."""
     return {MODEL: _name(model), DATA: _name(data)}
+
+
+def note_of(asked: GoalOptions) -> dict[str, str]:
+    """The row that says what was asked; none for nothing, and none for what is too long to be read."""
+    text = written_options(asked)
+    return {ASKED: text} if 0 < len(text) <= MOST_CHARACTERS else {}
 
 
 def _name(given: object) -> str:

@@ -1,10 +1,14 @@
 """A run is continued under other terms than it was begun under: how they differ, and what to add to go on."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from ..certification.goal import GOAL_OPTIONS
 from ..certification.promise import Promise
+from ..certification.settings import usual_bound
+from ..certification.stop_rule import DEFAULT_PATIENCE
 from ..core.grid import Grid
 from ..models.registry import KINDS
 from .stored import RunTerms
@@ -14,11 +18,17 @@ _MEANING = {
     "inputs": "the data changed (images, labels or their order), their SHA-256",
     "seed": "the seed's SHA-256",
     "given": "the floats as given, their SHA-256",
+    "skip_wrong": "images with a wrong selected class",
+    "go on": "the rule when to stop, its SHA-256",
 }
-
-
-#: So much of a line is shown; those on looks can be far longer.
-LONGEST = 120
+#: Lines of a promise that follow from other lines and from the options that say when to stop.
+_FOLLOWING = ("looks", "radii", "go on", "group")
+#: What is said by an option's value instead.
+_SAID_BY_OPTIONS = (*_FOLLOWING, "wrong labels")
+#: What is taken if the option is left out.
+_WITHOUT = {"patience": f"{DEFAULT_PATIENCE:.0f}", "looks": "the usual ones"}
+#: Of what is longer, the end is left out.
+MOST_SHOWN = 60
 #: Options that the command line has and Python has not.
 _OF_THE_COMMAND = ("no_votes",)
 
@@ -61,14 +71,39 @@ def check_same_terms(run: str, begun: RunTerms, asked: RunTerms) -> None:
 
 
 def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
-    """Where two runs' terms differ, field by field."""
-    before, after = begun.promise.values, asked.promise.values
-    pairs = [(name, before.get(name, "none"), after.get(name, "none")) for name in {**before, **after}]
+    """Where two runs' terms differ, field by field. What follows from a difference is not said beside it."""
+    before, after = dict(begun.promise.values), dict(asked.promise.values)
+    lines = [name for name in {**before, **after} if name not in _SAID_BY_OPTIONS]
+    if _usual_bound(begun) and _usual_bound(asked):
+        lines.remove("bound")
+    pairs = [(name, before.get(name, "none"), after.get(name, "none")) for name in lines]
     pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]
-    if begun.promise == asked.promise:  # otherwise it follows from what differs there
+    if begun.promise == asked.promise:
         pairs += [("block", str(begun.block), str(asked.block))]
+    else:
+        named = [name for name in GOAL_OPTIONS if name in {**begun.asked, **asked.asked}]
+        pairs += [(name, _chosen(begun, name), _chosen(asked, name)) for name in named]
     pairs += [("votes", votes_word(begun.votes), votes_word(asked.votes))]
+    if all(old == new for _, old, new in pairs):
+        pairs = [(name, _digest(before.get(name)), _digest(after.get(name))) for name in _FOLLOWING]
     return [f"{_MEANING.get(name, name)}: {_short(old)} -> {_short(new)}" for name, old, new in pairs if old != new]
+
+
+def _usual_bound(terms: RunTerms) -> bool:
+    """Whether the bound is the one that is taken if none is named."""
+    promise = terms.promise
+    return promise.values["bound"] == usual_bound("radii" in promise.values, promise.independence.proved)
+
+
+def _chosen(terms: RunTerms, name: str) -> str:
+    """An option that says when to stop, as it was chosen, or what is taken without it."""
+    if name == "skip_wrong":
+        return "skipped" if name in terms.asked else "voted on"
+    return str(terms.asked.get(name, _WITHOUT.get(name, "none")))
+
+
+def _digest(line: str | None) -> str:
+    return "none" if line is None else hashlib.sha256(line.encode("ascii")).hexdigest()
 
 
 def options_to_add(begun: RunTerms, asked: RunTerms) -> dict[str, Any]:
@@ -77,6 +112,8 @@ def options_to_add(begun: RunTerms, asked: RunTerms) -> dict[str, Any]:
     Without a seed and a nonce, those of the run are used.
     """
     old, new = _options(begun), _options(asked)
+    if _usual_bound(begun) and _usual_bound(asked):
+        del old["bound"], new["bound"]
     found = {name: old.get(name) for name in {**old, **new} if old.get(name) != new.get(name)}
     secret = {"seed": begun.secret.seed != asked.secret.seed, "nonce": begun.secret.nonce != asked.secret.nonce}
     return found | {name: None for name, differs in secret.items() if differs}
@@ -95,11 +132,8 @@ def _options(terms: RunTerms) -> dict[str, Any]:
     if values["model kind"] in KINDS:
         found |= KINDS[values["model kind"]].options(values, flags)
     found |= {"independence": promise.independence.kind, "again": promise.independence.rows}
-    if "radii" in values:
-        found["radii"] = ",".join(word.partition("=")[0] for word in values["radii"].split(" "))
-    found["skip_wrong"] = "wrong labels" in values
     found["no_votes"] = not terms.votes
-    return found
+    return found | terms.asked
 
 
 def _clamp(promise: Promise) -> str:
@@ -112,6 +146,7 @@ def votes_word(kept: bool) -> str:
 
 
 def _short(value: str) -> str:
-    """Digests by their first digits, and of long lines the beginning."""
-    most = 12 if len(value) == 64 else LONGEST
-    return value if len(value) <= most else f"{value[:most]}…"
+    """Digests by their first digits, and no long lists."""
+    if len(value) <= MOST_SHOWN:
+        return value
+    return f"{value[:12]}…" if len(value) == 64 else f"{value[:MOST_SHOWN]}…"

@@ -40,7 +40,9 @@ def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> RunTerms:
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
         )
-    return RunTerms(plan.promise, plan.secret, plan.block_size(kept), votes)
+    asked = plan.settings.goal
+    noted = None if asked is None else asked.options
+    return RunTerms(plan.promise, plan.secret, plan.block_size(kept), votes, noted)
 
 
 def open_store(path: Path | None, plan: RunPlan, votes: bool = True, names: Mapping[str, str] | None = None) -> Store:

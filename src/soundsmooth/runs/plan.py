@@ -7,10 +7,10 @@ from functools import cached_property
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Measurement, Verdict
-from ..certification.goal import FOR_RADII, looks_for
+from ..certification.goal import looks_for
 from ..certification.looks import Group, check_alpha_unproved, check_bound
 from ..certification.promise import SPEC, Inputs, Promise, Secret
-from ..certification.settings import Settings
+from ..certification.settings import Settings, usual_bound
 from ..exact import BOUNDS, price_above
 from ..independence.check import some
 from ..independence.notice import describe_unproved
@@ -103,8 +103,8 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     its batch is a function of its number, each look is at whole batches, and α is at most ¼ (docs/looks.md).
     """
     asked, proved, bound = settings.goal, found.identity.independence.proved, settings.bound
-    if asked is not None and asked.radii is not None and asked.any_bound and proved:
-        bound = FOR_RADII
+    if asked is not None and asked.any_bound:
+        bound = usual_bound(asked.radii is not None, proved)
     if not proved and not BOUNDS[bound].positions:
         raise ValueError(
             f"the bound {bound} needs rows that are proved to be independent, and these are "

@@ -109,13 +109,13 @@ class _RunHeader:
         each other is another matter.
         """
         held, promise = self._said, self.promise
-        read_information(held, promise.values["input count"])  # malformed, it is no run of ours
+        about = read_information(held, promise.values["input count"])  # malformed, it is no run of ours
         if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
             raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
         if held["votes"] not in VOTES:
             raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
         secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
-        return RunTerms(promise, secret, whole(held["block"], "block"), VOTES[held["votes"]])
+        return RunTerms(promise, secret, whole(held["block"], "block"), VOTES[held["votes"]], about.asked)
 
     @cached_property
     def terms(self) -> RunTerms:
@@ -371,25 +371,35 @@ class RunReader(_StoredVotes):
         (row,) = self.db.rows(
             "SELECT (SELECT COUNT(*) FROM images), (SELECT COUNT(label) FROM certificates), "
             "(SELECT COUNT(*) - COUNT(label) FROM certificates), (SELECT COUNT(*) FROM images WHERE state = 2), "
-            f"(SELECT COUNT(*) FROM findings), ({self._aborted})"
+            "(SELECT COUNT(*) FROM findings)"
         )
-        return Progress(*row)
+        images, certified, unlabelled, failed, findings = row
+        skipped, aborted = (0, 0) if self.stated.settings.looks is None else self._ended_otherwise()
+        return Progress(images, certified, unlabelled - skipped, failed, findings, skipped, aborted)
 
-    @property
-    def _aborted(self) -> str:
-        """The query for the number of images that were ended from outside. (Older formats have no such images.)"""
-        kept = any(field.name == "aborted" for field, _ in stored_fields(self.db.version))
-        return "SELECT COUNT(*) FROM certificates WHERE aborted" if kept else "SELECT 0"
+    def _ended_otherwise(self) -> tuple[int, int]:
+        """How many images were skipped, and how many aborted."""
+        (row,) = self.db.rows(
+            "SELECT COUNT(*) FILTER (WHERE label IS NULL AND looks = '[]' AND aborted IS NULL), COUNT(aborted) "
+            "FROM certificates"
+        )
+        skipped, aborted = row
+        return skipped, aborted
 
     def copies_voted(self) -> int:
-        """How many noisy copies have voted so far. (Without looks, all of a finished image: no need to read them.)"""
-        if self.stated.settings.looks is not None:
-            return int(self.db.one("SELECT COALESCE(SUM(count), 0) FROM blocks"))
+        """How many noisy copies have voted so far."""
         begun: int = self.db.one(
             "SELECT COALESCE(SUM(count), 0) FROM blocks WHERE place IN "
             "(SELECT place FROM images WHERE state = 0 UNION ALL SELECT place FROM images WHERE state = 2)"
         )
-        return begun + self.progress().finished * sum(block.count for block in self.all_blocks)
+        return begun + self.copies_spent()
+
+    def copies_spent(self) -> int:
+        """How many noisy copies of finished images have voted. (Without looks, all: no need to read them.)"""
+        if self.stated.settings.looks is None:
+            return self.progress().finished * sum(block.count for block in self.all_blocks)
+        query = "SELECT COALESCE(SUM(count), 0) FROM blocks WHERE place IN (SELECT place FROM images WHERE state = 1)"
+        return int(self.db.one(query))
 
     def labelled(self) -> bool:
         """Whether every image has a promised label."""

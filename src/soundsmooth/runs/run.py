@@ -190,7 +190,7 @@ def finish_run(plan: RunPlan, store: Store, on_result: OnResult = lambda _: None
     with closing(certify_into(store, plan, advance)) as issued:
         for record in issued:
             if meter is not None:
-                meter.finish_items(right=record.correct)
+                meter.finish_items(right=record.correct, spent=record.votes if isinstance(record, Certificate) else 0)
             on_result(record)
     return Run(store)
 
@@ -205,8 +205,9 @@ def meter_of(plan: RunPlan, store: Store, console: "Console | None" = None) -> "
 
     copies, done = plan.settings.n0 + plan.settings.n, store.progress()
     right = store.correct() if store.labelled() else None
+    spent = None if plan.settings.looks is None else store.copies_spent()
     return Meter("certifying", done.images * copies, done.images, start=store.copies_voted(), finished=done.finished,
-                 right=right, console=console)  # fmt: skip
+                 right=right, spent=spent, console=console)  # fmt: skip
 
 
 @contextmanager

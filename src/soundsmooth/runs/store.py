@@ -19,7 +19,7 @@ from ..certification.votes import votes_text
 from ..smoothing.blocks import VoteBlock
 from .damage import check_kinds
 from .database import Database
-from .information import CLEAN, WRITTEN
+from .information import CLEAN, WRITTEN, note_of
 from .other_terms import check_same_terms, votes_word
 from .reader import RunReader, digest_of
 from .schema import ALL, SCHEMA, VERSION, State, stored_fields
@@ -107,6 +107,7 @@ class Store(RunReader):
             "votes": votes_word(terms.votes),
             "begun": _now(),
             **names,
+            **note_of(terms.noted or {}),
         }
         self.db.execute_many("INSERT INTO run VALUES (?, ?)", iter(values.items()))
         self.db.execute_many(

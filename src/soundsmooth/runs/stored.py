@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts
+from ..certification.goal import Goal, GoalOptions
 from ..certification.promise import Promise, Secret
 from ..certification.settings import Settings, promised_settings
 from ..smoothing.blocks import VoteBlock
@@ -20,10 +21,21 @@ class RunTerms:
     block: int
     votes: bool
     """Whether the bitmaps of hits are kept."""
+    noted: GoalOptions | None = None
+    """The options that say when to stop, where they were noted."""
 
     @property
     def batch(self) -> int:
         return int(self.promise.values["batch"])
+
+    @property
+    def asked(self) -> GoalOptions:
+        """The same; where they were not noted, what the promise tells of them."""
+        looks = self.settings.looks
+        if self.noted is not None or looks is None:
+            return self.noted or {}
+        radii = tuple(radius for radius, _ in looks.radii)
+        return Goal(radii or None, skip_wrong=looks.skip_wrong).options
 
     @cached_property
     def settings(self) -> Settings:
@@ -72,12 +84,14 @@ class Progress:
     abstained: int
     failed: int
     findings: int
-    aborted: int
-    """Of those that are certified or abstained: ended from outside, at their last full look."""
+    skipped: int = 0
+    """Images that ended after selection, which chose another class than the label."""
+    aborted: int = 0
+    """Of all finished images, those that were ended from outside."""
 
     @property
     def finished(self) -> int:
-        return self.certified + self.abstained
+        return self.certified + self.abstained + self.skipped
 
     @property
     def open(self) -> int:

@@ -106,7 +106,7 @@ class CertificateTally:
             "certified": self.certified,
             "abstained": self.abstained,
             "failed": self.failed,
-            "aborted": self.aborted,
+            **({"aborted": self.aborted} if self.aborted else {}),
             "refused": self.refused,
             "open": self.open,
             "accepted": self.accepted,
