@@ -13,6 +13,7 @@ both decide from the same votes.
 import argparse
 import json
 import lzma
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
 import simulate
 
 from soundsmooth import Certificate, open_run

@@ -14,12 +14,15 @@ the power that this one attains on every image, and *distance* how many times it
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from multiprocessing import Pool
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import simulate
 from simulate import ALPHA, N0, SIGMAS, Image, N, Outcome, Plan

@@ -49,7 +49,9 @@ def fresh(sigma: str = "0.5", stream: int = 0) -> FreshNoise:
 
 
 def votes(scores: Callable, n: int, batch: int, noise: object | None = None) -> Counts:
-    return sample_under_noise(Voting(CallableModel(scores), batch, {}), noise or fresh(), IMAGE, Purpose.ESTIMATION, n)
+    return sample_under_noise(
+        Voting(CallableModel(scores), batch, {}), noise or fresh(), IMAGE, Purpose.ESTIMATION, range(n)
+    )
 
 
 def test_the_model_sees_the_noisy_copies_in_order() -> None:
@@ -84,8 +86,8 @@ def test_the_batch_split_changes_nothing(batch: int) -> None:
 
 def test_selection_and_estimation_have_different_noise() -> None:
     voting = Voting(CallableModel(Recorder()), 1000, {})
-    one = sample_under_noise(voting, fresh(), IMAGE, Purpose.SELECTION, 1000)
-    two = sample_under_noise(voting, fresh(), IMAGE, Purpose.ESTIMATION, 1000)
+    one = sample_under_noise(voting, fresh(), IMAGE, Purpose.SELECTION, range(1000))
+    two = sample_under_noise(voting, fresh(), IMAGE, Purpose.ESTIMATION, range(1000))
     assert one != two
 
 
@@ -248,8 +250,8 @@ def test_streams_are_the_indices_in_the_data_set() -> None:
         key = secret("s").key(certificate.promise)
         noise = FreshNoise(smooth.smoothing.replicas[0].sampler, key, certificate.index)
         voting = Voting(smooth.smoothing.model, 100, {})
-        assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, 100)
-        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
+        assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, range(100))
+        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, range(950))
 
 
 def test_shared_and_batchwise_are_the_same_noise() -> None:
@@ -259,9 +261,9 @@ def test_shared_and_batchwise_are_the_same_noise() -> None:
     kept, last_only = SharedNoise(sampler, KEY), SharedNoise(sampler, KEY, keep=1)
     voting = Voting(smooth.model, 100, {})
     for x in three_images().levels:
-        one = sample_under_noise(voting, kept, x, Purpose.ESTIMATION, 950)
-        assert one == sample_under_noise(voting, last_only, x, Purpose.ESTIMATION, 950)
-        assert one != sample_under_noise(voting, FreshNoise(sampler, KEY, 0), x, Purpose.ESTIMATION, 950)
+        one = sample_under_noise(voting, kept, x, Purpose.ESTIMATION, range(950))
+        assert one == sample_under_noise(voting, last_only, x, Purpose.ESTIMATION, range(950))
+        assert one != sample_under_noise(voting, FreshNoise(sampler, KEY, 0), x, Purpose.ESTIMATION, range(950))
     assert len(last_only._kept) == 1
 
 
@@ -270,11 +272,11 @@ def test_batchwise_gives_what_shared_noise_gives() -> None:
     for certificate, x in zip(run("batchwise"), three_images().levels, strict=True):
         noise = SharedNoise(smooth.replicas[0].sampler, secret("s").key(certificate.promise))
         voting = Voting(smooth.model, 100, {})
-        assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, 100)
-        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
+        assert certificate.selection == sample_under_noise(voting, noise, x, Purpose.SELECTION, range(100))
+        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, range(950))
     for certificate, x in zip(run("shared"), three_images().levels, strict=True):
         noise = SharedNoise(smooth.replicas[0].sampler, secret("s").key(certificate.promise))
-        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, 950)
+        assert certificate.estimation == sample_under_noise(voting, noise, x, Purpose.ESTIMATION, range(950))
 
 
 class Learner(torch.nn.Module):

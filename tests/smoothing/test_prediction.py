@@ -112,7 +112,7 @@ def test_a_clear_image_has_the_same_label_for_fewer_votes(demo: ss.Smoother) -> 
     replica = demo.smoothing.replicas[0]
     voting = Voting(replica.model, 100, replica.model.flags())
     noise = FreshNoise(replica.sampler, bytes.fromhex(found.key), 0)
-    assert found.counts == sample_under_noise(voting, noise, image.astype(np.int16), Purpose.PREDICTION, 100)
+    assert found.counts == sample_under_noise(voting, noise, image.astype(np.int16), Purpose.PREDICTION, range(100))
 
 
 def test_an_image_that_no_look_decides_votes_to_the_end(demo: ss.Smoother) -> None:

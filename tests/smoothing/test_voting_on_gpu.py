@@ -62,7 +62,7 @@ def counts(model: Any, noise: Any, x: np.ndarray, batch: int = BATCH) -> tuple[C
 def both(voting: Voting, noise: Any, x: np.ndarray) -> tuple[Counts, Counts]:
     """Selection, then estimation."""
     samples = ((Purpose.SELECTION, SETTINGS.n0), (Purpose.ESTIMATION, SETTINGS.n))
-    selection, estimation = (sample_under_noise(voting, noise, x, purpose, n) for purpose, n in samples)
+    selection, estimation = (sample_under_noise(voting, noise, x, purpose, range(n)) for purpose, n in samples)
     return selection, estimation
 
 

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 from ..certification.certificate import Prediction
 from ..certification.certify import Counts
@@ -17,7 +18,7 @@ from ..exact import Rational, distance_above, fair_coin_rejected, probability
 from ..noise import Purpose
 from ..noise.sources import FreshNoise
 from .classifier import Smoothing, check_unchanged
-from .voting import CopyRange, PendingVotes, Voting, check_classes
+from .voting import Voting, check_classes, sample_under_noise
 
 
 def predict(
@@ -54,11 +55,7 @@ def predict(
         schedule = Looks(counts, named.levels or default_levels(counts, level))
     voting, noise = Voting(replica.model, batch, identity.flags), FreshNoise(replica.sampler, key, index)
 
-    def sample(segment: range) -> Counts:
-        (votes,) = PendingVotes(voting, [CopyRange(noise, x, Purpose.PREDICTION, segment)], batch).votes()
-        return votes.counts
-
-    label, found = first_answer(sample, schedule)
+    label, found = first_answer(partial(sample_under_noise, voting, noise, x, Purpose.PREDICTION), schedule)
     check_unchanged(replica.model, identity, replica.model.changes(), "asked")
     return Prediction(
         index=index,

@@ -63,9 +63,9 @@ class CopyRange(NamedTuple):
         return self.noise.noisy(self.purpose, self.x, self.copies.start + first, count, sure)
 
 
-def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, n: int) -> Counts:
-    """The paper's SampleUnderNoise: the votes of n noisy copies of x."""
-    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, range(n))], voting.batch_for(n)).votes()
+def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range) -> Counts:
+    """The paper's SampleUnderNoise: the votes of noisy copies of x."""
+    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, copies)], voting.batch).votes()
     return votes.counts
 
 
