@@ -147,6 +147,9 @@ def the_command_line(folder: Path) -> None:
     command("runs", "show", run)
     command("runs", "export", run, "--to", folder / "run.tsv")
     command("verify", run, "--replay", "all", "--model", MODEL, "--data", images)
+    looks = ("--radii", "0.25", "--looks", "100=1/2000,200=1/2000")
+    command("certify", *terms, *looks, "--out", folder / "looks.db")
+    command("verify", folder / "looks.db", "--replay", "50%", "--model", MODEL, "--data", images)
 
 
 def stops(_: object) -> None:
