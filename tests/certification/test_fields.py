@@ -41,7 +41,7 @@ def test_the_tables_of_a_run_are_the_same_word_for_word() -> None:
 def test_the_columns_of_exports() -> None:
     named = "index label predict radius p_lower p_upper correct status seconds"
     assert " ".join(each.export.name for each in EXPORTED if not each.omitted) == named
-    assert [each.export.name for each in EXPORTED if each.omitted] == ["votes"]
+    assert [each.export.name for each in EXPORTED if each.omitted] == ["votes", "aborted"]
 
 
 WRONG = {
