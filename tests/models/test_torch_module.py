@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from soundsmooth.independence.proof import ProofReport, prove_torch
+from soundsmooth.independence.proof.report import not_proved
 from soundsmooth.models import model_of
 from soundsmooth.models.torch_module import TorchModel
 
@@ -289,3 +292,44 @@ def test_what_is_watched_is_what_the_graph_reads() -> None:
         read.neg_()
     assert model.vote(np.eye(4, dtype=np.float32)).labels.tolist() == [1, 0, 0, 0]
     assert model.changes()()
+
+
+class Attending(torch.nn.Module):
+    """torch's own layer, around which the exported graph copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.flatten(2).transpose(1, 2)
+        return self.attend(rows, rows, rows, need_weights=False)[0][:, 0]
+
+
+def test_a_graph_with_fewer_copies_votes_and_is_promised() -> None:
+    """Its rounding may be another: no run goes on with it that was begun with the exported graph."""
+    module = Attending().eval()
+    model, plain = TorchModel(module, independence="proved"), TorchModel(Linear(), independence="proved")
+    model.prepare((4, 3, 3), 5)
+    plain.prepare((1, 2, 2), 5)
+    assert (model.flags()["graph"], model.flags()["runs"]) == ("shortened", "exported-graph")
+    assert "graph" not in plain.flags()
+    batch = torch.rand(5, 4, 3, 3)
+    torch.testing.assert_close(model.forward(batch), module(batch))
+    graph = model._graphs[5, 4, 3, 3]
+    assert graph is not None
+    assert graph.shortened
+
+
+def test_where_the_shorter_graph_is_not_proved_the_exported_one_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from soundsmooth.models import torch_module
+
+    def prove_the_longer(made: Any, example: torch.Tensor) -> ProofReport:
+        longer = "aten.contiguous.default" in made.operators
+        return prove_torch(made, example) if longer else not_proved("no", len(example), made.operators)
+
+    monkeypatch.setattr(torch_module, "prove_torch", prove_the_longer)
+    model = TorchModel(Attending(), independence="proved")
+    model.prepare((4, 3, 3), 5)
+    assert model.identity().independence.proved
+    assert "graph" not in model.flags()

@@ -3,13 +3,13 @@
 import copy
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import describe_error, first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.layouts import axes_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import export_module, prove_torch
+from ..independence.proof import export_module, prove_torch, without_detours
 from .compiled import COMPILATIONS, Forward, forward_of
 from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: In the error of a torch.export program that gets another batch size, and how to export it instead.
 FIXED_BATCH = ".size()[0] == "
+#: In the promise, where the graph that votes is not the exported one.
+SHORTENED = "shortened"
 FREE = 'export it with dynamic_shapes=[{0: torch.export.Dim("batch")}]'
 
 
@@ -38,6 +40,16 @@ def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> 
     if "output" in flags:
         options["output"] = flagged_output(flags["output"])
     return options
+
+
+class VotingGraph(NamedTuple):
+    """The graph that votes in a module's place."""
+
+    forward: Forward
+    read: Snapshot
+    """The numbers that it reads."""
+    shortened: bool
+    """Whether it has fewer masks and copies than the one that was exported."""
 
 
 class TorchModel(Model):
@@ -55,11 +67,12 @@ class TorchModel(Model):
             "layout": ("contiguous", "channels_last"),
             "compile": COMPILATIONS,
             "digest": (CLOSED, OPEN),
+            "graph": (SHORTENED,),
             "output": is_output_flag,
             "runs": ("module", "exported-graph"),
             "threads": None,
         },
-        optional=("compile", "digest", "output", "runs"),
+        optional=("compile", "digest", "graph", "output", "runs"),
         devices=None,  # the name of the GPU
         software=("torch", "triton"),
         options=_promised_options,
@@ -86,8 +99,9 @@ class TorchModel(Model):
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         self.demand = parse_demand(independence)
         self._independence = unproved_independence(self.demand)
-        self._graphs: dict[tuple[int, ...], tuple[Forward, Snapshot] | None] = {}
-        """By the shape of batches: the graph that votes in the module's place, and the numbers that it reads."""
+        self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
+        """By the shape of batches."""
+        self._shortened = False
         self._not_alone: dict[tuple[int, ...], str | None] = {}
         """By the shape of inputs: why it cannot vote on one of them alone."""
         self._torch = torch
@@ -182,8 +196,9 @@ class TorchModel(Model):
             return
         if (batch, *shape) not in self._graphs:
             self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
-        proved = self._graphs[batch, *shape] is not None
-        self._independence = PROVED if proved else self._without_proof(shape, batch)
+        graph = self._graphs[batch, *shape]
+        self._shortened = graph is not None and graph.shortened
+        self._independence = self._without_proof(shape, batch) if graph is None else PROVED
 
     def _without_proof(self, shape: tuple[int, ...], batch: int) -> Independence:
         """Measured, unless the module cannot vote alone in a fresh process (one that a notebook or script defines).
@@ -210,16 +225,18 @@ class TorchModel(Model):
             reason = f"{describe_error(error)}{axes_hint(shape)}"
             raise ValueError(f"the model failed on a batch of shape {[batch, *shape]}: {reason}") from error
 
-    def _graph(self, shape: tuple[int, ...], batch: int) -> tuple[Forward, Snapshot] | None:
-        """The graph for batches of inputs of a shape, if it is proved."""
+    def _graph(self, shape: tuple[int, ...], batch: int) -> VotingGraph | None:
+        """The graph for batches of inputs of a shape, if it is proved; without detours if that one is proved."""
         example = self._example(shape, batch)
-        made = export_module(self._scoring, example)
-        self.report = prove_torch(made, example)
-        if self.report.proved and made.graph is not None:
-            self.classes = declared_classes(made.scores)
-            return forward_of(made.graph, self._compilation, self._device.type), Snapshot(made.graph)
+        exported = export_module(self._scoring, example)
+        for made in filter(None, (without_detours(exported, example), exported)):
+            self.report = report = prove_torch(made, example)
+            if report.proved and made.graph is not None:
+                self.classes = declared_classes(made.scores)
+                forward = forward_of(made.graph, self._compilation, self._device.type)
+                return VotingGraph(forward, Snapshot(made.graph), made is not exported)
         if self.demand == PROVED:
-            raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
+            raise ValueError(f"independence cannot be proved for this module: {report.reason}")
         return None
 
     def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
@@ -234,12 +251,12 @@ class TorchModel(Model):
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
-        forward, _ = self._graphs.get(tuple(batch.shape)) or (self._plain, None)
-        return forward(batch)
+        graph = self._graphs.get(tuple(batch.shape))
+        return self._plain(batch) if graph is None else graph.forward(batch)
 
     def changes(self) -> Callable[[], bool]:
         """Of graphs, whether the numbers that they read have changed; of the module, whether its digest has."""
-        graphs = [read.compare() for _, read in filter(None, self._graphs.values())]
+        graphs = [graph.read.compare() for graph in filter(None, self._graphs.values())]
         if self._independence.proved:
             return lambda: any(changed() for changed in graphs)
         seen = self._weights.compare()
@@ -383,6 +400,7 @@ class TorchModel(Model):
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._compilation,
             "runs": "exported-graph" if self._independence.proved else "module",
+            **({"graph": SHORTENED} if self._shortened else {}),
             "threads": str(self._torch.get_num_threads()),
             **({} if self._output is None else {"output": output_flag(self._output)}),
             **{name: str(value) for name, value in torch_flags().items()},

@@ -1,0 +1,262 @@
+"""Graphs with attention, without what torch.export adds to them: masks that let everything through, and copies.
+
+A module may compute a mask only while it is exported, and torch's own attention layer copies queries, keys and values
+there. Both cost time and compute nothing. The graph that is made here is proved and run like any other: nothing rests
+on its being equal to the one that was exported, but rounding is all that should differ.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .torch_axes import NotFollowedError, Part, View
+from .torch_export import Exported
+from .torch_graph import check_rules, constants
+from .torch_seen import Seen, watched
+from .values import Unproved
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+ATTENTION = "aten.scaled_dot_product_attention.default"
+#: Operators that show the same entries in the same order.
+RESHAPING = frozenset(
+    f"aten.{name}"
+    for name in ("view.default", "_unsafe_view.default", "reshape.default", "flatten.using_ints", "unflatten.int")
+)
+#: Operators that show the same entries at other places. Dropout is one: `check_rules` has seen that it does not train.
+SHOWING: dict[str, Callable[..., View]] = {
+    "aten.transpose.int": View.exchanged,
+    "aten.swapaxes.default": View.exchanged,
+    "aten.permute.default": View.permuted,
+    "aten.unsqueeze.default": View.inserted,
+    "aten.squeeze.dim": View.dropped,
+    "aten.select.int": View.selected,
+    "aten.dropout.default": lambda view, *_: view,
+}
+#: Operators that copy and compute nothing.
+COPYING = frozenset({"aten.contiguous.default", "aten.clone.default"})
+#: Stands for the batch size while axes are followed: a prime that divides no other extent.
+BATCH = 1_000_003
+#: How far scores may be from those of the exported graph, as a share of the largest.
+ROUNDING = {"float64": 1e-9, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.2}
+
+
+def without_detours(made: Exported, example: "torch.Tensor") -> Exported | None:
+    """The same graph without masks that let everything through and without needless copies; None if there are none of
+    them around attention, or if the scores come out otherwise.
+    """
+    if made.graph is None or ATTENTION not in made.operators:
+        return None
+    try:
+        shorter = _without_masks(made.graph, watched(made.graph, example, constants(made.graph.graph)))
+        shorter = _without_copies(shorter, example, made.batch)
+        check_rules(shorter.graph)
+        alike = _alike(made.graph, shorter, example)
+    except (Unproved, NotFollowedError, RuntimeError, IndexError):
+        return None
+    operators = Counter(str(node.target) for node in shorter.graph.nodes if node.op == "call_function")
+    saves = _detours(shorter) < _detours(made.graph)
+    return Exported(shorter, operators, made.batch) if alike and saves else None
+
+
+def _detours(graph: "fx.GraphModule") -> int:
+    """How many masks and copies there are."""
+    return sum(
+        str(node.target) in COPYING or (str(node.target) == ATTENTION and _mask(node) is not None)
+        for node in graph.graph.nodes
+    )
+
+
+def _alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "torch.Tensor") -> bool:
+    """Whether scores differ by rounding alone, on a batch whose rows and pixels differ."""
+    import torch
+
+    noise = torch.rand(example.shape, generator=torch.Generator().manual_seed(1)).to(example)
+    batch = noise.contiguous(memory_format=torch.channels_last) if _channels_last(example) else noise
+    with torch.inference_mode():
+        one, other = first(batch).double(), second(batch).double()
+    limit = ROUNDING[str(example.dtype).removeprefix("torch.")] * one.abs().max()
+    return one.shape == other.shape and bool(((one - other).abs() <= limit).all())
+
+
+def _channels_last(example: "torch.Tensor") -> bool:
+    import torch
+
+    return example.dim() == 4 and example.is_contiguous(memory_format=torch.channels_last)
+
+
+def _without_masks(graph: "fx.GraphModule", seen: Seen) -> "fx.GraphModule":
+    """A copy in which attention has no mask where the mask is a constant that lets everything through."""
+    from torch import fx
+
+    made, copies = fx.Graph(), dict[fx.Node, fx.Node]()
+    made.output(made.graph_copy(graph.graph, copies))
+    for before, node in copies.items():
+        if str(node.target) == ATTENTION:
+            _drop_mask(node, _mask(before), seen)
+    made.eliminate_dead_code()
+    return fx.GraphModule(graph, made)
+
+
+def _mask(node: "fx.Node") -> Any:
+    return node.args[3] if len(node.args) > 3 else node.kwargs.get("attn_mask")
+
+
+def _drop_mask(node: "fx.Node", mask: Any, seen: Seen) -> None:
+    entries = None if mask is None else getattr(seen[mask.name], "entries", None)
+    if entries is None or not (entries.all() if entries.dtype == bool else (entries == 0).all()):
+        return
+    node.args = (*node.args[:3], None, *node.args[4:]) if len(node.args) > 3 else node.args
+    node.kwargs = {name: value for name, value in node.kwargs.items() if name != "attn_mask"}
+
+
+def _without_copies(graph: "fx.GraphModule", example: "torch.Tensor", fixed: int | None) -> "fx.GraphModule":
+    """Axes are followed from one operator that computes to the next, and brought there by the shortest way."""
+    from torch import fx
+
+    rewriting = _Rewriting(_shapes(graph, example, BATCH if fixed is None else fixed))
+    for node in graph.graph.nodes:
+        rewriting.take(node)
+    rewriting.graph.eliminate_dead_code()
+    return fx.GraphModule(graph, rewriting.graph)
+
+
+def _shapes(graph: "fx.GraphModule", example: "torch.Tensor", batch: int) -> "dict[fx.Node, tuple[int, ...]]":
+    """The shapes of all tensors for batches of a size; nothing is computed."""
+    import torch
+    from torch import fx
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    found: dict[fx.Node, tuple[int, ...]] = {}
+
+    class Watch(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            result = super().run_node(n)
+            if isinstance(result, torch.Tensor):
+                found[n] = tuple(result.shape)
+            return result
+
+        def fetch_attr(self, target: str) -> Any:
+            return mode.from_tensor(super().fetch_attr(target))
+
+    with FakeTensorMode() as mode:
+        made = torch.empty((batch, *example.shape[1:]), dtype=example.dtype, device=example.device)
+        Watch(graph).run(made)
+    return found
+
+
+class _Rewriting:
+    """A second graph, which grows operator by operator."""
+
+    def __init__(self, shapes: "dict[fx.Node, tuple[int, ...]]") -> None:
+        from torch import fx, ops
+
+        self.graph, self._shapes, self._aten = fx.Graph(), shapes, ops.aten
+        self._views: dict[fx.Node, View] = {}
+        self._others: dict[fx.Node, fx.Node] = {}
+        """What is no tensor: sizes, and several tensors."""
+        self._made: dict[Any, fx.Node] = {}
+
+    def take(self, node: Any) -> None:
+        """The next operator of the first graph."""
+        view = self._view(node) if node.op == "call_function" else None
+        if view is not None:
+            self._views[node] = view
+        elif node.op == "output":
+            scores = self._tensor(node.args[0])
+            scores.meta.setdefault("val", node.args[0].meta.get("val"))
+            self.graph.output(scores)
+        else:
+            self._copy(node)
+
+    def _copy(self, node: Any) -> None:
+        if node.op == "call_function" and getattr(getattr(node.target, "_schema", None), "is_mutable", False):
+            raise NotFollowedError(f"{node.target} writes into its operand")
+        copied = self.graph.node_copy(node, self._tensor)
+        if node in self._shapes:
+            self._views[node] = View.of(copied, self._shapes[node])
+        else:
+            self._others[node] = copied
+
+    def _view(self, node: Any) -> View | None:
+        """Of an operator that only shows, copies or multiplies along the last axis; None for others."""
+        name, first = str(node.target), self._views.get(node.args[0]) if node.args else None
+        if first is None or node.kwargs.keys() - {"memory_format"}:
+            return None
+        try:
+            return self._shown(name, first, node)
+        except NotFollowedError:
+            return None
+
+    def _shown(self, name: str, first: View, node: Any) -> View | None:
+        if name in SHOWING:
+            return SHOWING[name](first, *node.args[1:])
+        if name in RESHAPING:
+            return first.reshaped(self._shapes[node])
+        if name in COPYING:
+            return first if self._needless(node, first) else None
+        if name == "aten.linear.default":
+            return None if first.plain or not first.axes[-1] else self._linear(first, node)
+        return None
+
+    def _needless(self, node: Any, first: View) -> bool:
+        import torch
+
+        plain = node.kwargs.get("memory_format") in (None, torch.contiguous_format, torch.preserve_format)
+        return plain and len(node.args) == 1 and first.ends_alike
+
+    def _linear(self, first: View, node: Any) -> View:
+        """The product along the last axis; all others stay where they are in memory."""
+        last = first.axes[-1]
+        others = tuple(part for part in first.left if part not in last)
+        rows = self._bring(
+            View(first.source, first.shape, first.parts, (*((part,) for part in others), last), first.picked)
+        )
+        product = self.graph.call_function(node.target, (rows, *map(self._tensor, node.args[1:])))
+        scores = Part(self._shapes[node][-1])
+        shape = (*(part.extent for part in others), scores.extent)
+        return View(product, shape, (*others, scores), (*first.axes[:-1], (scores,)))
+
+    def _tensor(self, node: Any) -> Any:
+        """What stands for an operand of the first graph."""
+        from torch import fx
+
+        if not isinstance(node, fx.Node):
+            return node
+        return self._bring(self._views[node]) if node in self._views else self._others[node]
+
+    def _bring(self, view: View) -> Any:
+        """The operators that make a view of its source: cut, select, permute and merge, as far as needed."""
+        if view.plain:
+            return view.source
+        found, at = view.source, view.shape
+        if view.picked or view.flat != view.parts:
+            found, at = self._reshape(found, at, [(part,) for part in view.parts])
+            for number in reversed(range(len(view.parts))):
+                if view.parts[number] in view.picked:
+                    found = self._call(self._aten.select.int, found, number, view.picked[view.parts[number]])
+            order = tuple(view.left.index(part) for part in view.flat)
+            found = found if order == tuple(range(len(order))) else self._call(self._aten.permute.default, found, order)
+            at = tuple(part.extent for part in view.flat)
+        return self._reshape(found, at, view.axes)[0]
+
+    def _reshape(
+        self, found: "fx.Node", at: Sequence[int], axes: Sequence[Sequence[Part]]
+    ) -> "tuple[fx.Node, tuple[int, ...]]":
+        wanted = View(None, (), (), tuple(map(tuple, axes))).extents
+        if wanted == tuple(at):
+            return found, wanted
+        sizes = tuple(
+            -1 if any(part.extent == BATCH for part in axis) else size for axis, size in zip(axes, wanted, strict=True)
+        )
+        return self._call(self._aten.reshape.default, found, sizes), wanted
+
+    def _call(self, operator: Any, *arguments: Any) -> "fx.Node":
+        """The same call twice is one."""
+        key = (operator, *arguments)
+        if key not in self._made:
+            given = [list(each) if isinstance(each, tuple) else each for each in arguments]
+            self._made[key] = self.graph.call_function(operator, tuple(given))
+        return self._made[key]

@@ -1,0 +1,218 @@
+"""Graphs without masks that let everything through, and without needless copies: the same scores, still proved."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import fx, nn, ops
+
+from soundsmooth.independence.proof import export_module, prove_torch, without_detours
+from soundsmooth.independence.proof.torch_axes import NotFollowedError, View
+from soundsmooth.independence.proof.torch_faster import ATTENTION, COPYING, _mask, _without_copies
+
+SHAPE = (8, 3, 3)
+EXAMPLE = torch.rand(4, *SHAPE, generator=torch.Generator().manual_seed(5))
+
+
+class Attention(nn.Module):
+    """torch's own layer, which copies queries, keys and values while it is exported."""
+
+    def __init__(self, batch_first: bool = True) -> None:
+        super().__init__()
+        self.attend = nn.MultiheadAttention(8, 2, batch_first=batch_first)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.flatten(2).transpose(1, 2)
+        seen = rows if self.attend.batch_first else rows.transpose(0, 1)
+        found = self.attend(seen, seen, seen, need_weights=False)[0]
+        return self.head((found if self.attend.batch_first else found.transpose(0, 1)).mean(1))
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(x.flatten(2).transpose(1, 2))[:, 0])
+
+
+class Masked(nn.Module):
+    """A mask that is computed from places alone, for every row of the batch."""
+
+    def __init__(self, mask: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.keys, self.head, self.mask = nn.Linear(8, 8), nn.Linear(8, 3), mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.flatten(2).transpose(1, 2)
+        at = torch.arange(9, device=x.device)
+        mask = self.mask(at[:, None], at[None, :]).expand(x.shape[0], 9, 9)
+        return self.head(
+            nn.functional.scaled_dot_product_attention(rows, self.keys(rows), rows, attn_mask=mask).mean(1)
+        )
+
+
+class Convolution(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(8, 4, 3), nn.Flatten(), nn.Linear(4, 3))
+
+
+def open_mask(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return one + other >= 0
+
+
+def zeros(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one + other) * 0.0
+
+
+def causal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return one >= other
+
+
+def shortened(module: nn.Module, example: torch.Tensor = EXAMPLE) -> fx.GraphModule | None:
+    """The graph without detours; it is proved and has the module's scores, in batches of any size."""
+    torch.manual_seed(1)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter)
+    made = export_module(module.eval(), example)
+    assert made.graph is not None, made.why_not
+    found = without_detours(made, example)
+    if found is None:
+        return None
+    assert found.graph is not None
+    assert prove_torch(found, example).proved
+    assert found.scores[1:] == (3,)
+    for rows in (1, 4, 7):
+        batch = torch.rand(rows, *SHAPE)
+        with torch.inference_mode():
+            torch.testing.assert_close(found.graph(batch), module(batch), rtol=1e-4, atol=1e-4)
+    return found.graph
+
+
+def count(graph: fx.GraphModule, *names: str) -> int:
+    return sum(str(node.target) in names for node in graph.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    "module", [Attention(), Attention(batch_first=False), Encoder()], ids=["first", "second", "encoder"]
+)
+def test_queries_keys_and_values_are_not_copied(module: nn.Module) -> None:
+    graph = shortened(module)
+    assert graph is not None
+    assert count(graph, *COPYING) == 0
+    assert count(graph, ATTENTION) == (2 if isinstance(module, Encoder) else 1)
+
+
+@pytest.mark.parametrize("mask", [open_mask, zeros])
+def test_masks_that_let_everything_through_are_dropped(mask: Callable) -> None:
+    graph = shortened(Masked(mask))
+    assert graph is not None
+    (attention,) = (node for node in graph.graph.nodes if str(node.target) == ATTENTION)
+    assert _mask(attention) is None
+    assert count(graph, "aten.arange.default", "aten.expand.default") == 0
+
+
+@pytest.mark.parametrize("module", [Masked(causal), Convolution()], ids=["causal", "convolution"])
+def test_other_graphs_stay_as_they_are(module: nn.Module) -> None:
+    """A mask that hides something counts, and graphs without attention are those that promises were made for."""
+    assert shortened(module) is None
+
+
+def test_scores_that_come_out_otherwise_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a view goes wrong: axes are left where they were."""
+    monkeypatch.setattr(View, "ends_alike", property(lambda self: True))
+    monkeypatch.setitem(
+        __import__("soundsmooth.independence.proof.torch_faster", fromlist=["SHOWING"]).SHOWING,
+        "aten.select.int",
+        lambda view, axis, index: view.selected(axis, 0),
+    )
+    assert shortened(Attention()) is None
+
+
+def test_a_graph_that_writes_is_left_alone() -> None:
+    class Writing(Attention):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).mul_(2)
+
+    assert shortened(Writing()) is None
+
+
+VIEWS = st.one_of(
+    st.tuples(st.just("transpose"), st.integers(-4, 3), st.integers(-4, 3)),
+    st.tuples(st.just("permute"), st.permutations(range(4)), st.none()),
+    st.tuples(
+        st.just("reshape"), st.sampled_from([(-1, 4, 6, 1), (-1, 24, 1, 1), (-1, 2, 3, 4), (4, -1, 2, 3)]), st.none()
+    ),
+    st.tuples(st.just("contiguous"), st.none(), st.none()),
+    st.tuples(st.just("linear"), st.none(), st.none()),
+    st.tuples(st.just("squeezed"), st.integers(0, 3), st.none()),
+    st.tuples(st.just("selected"), st.integers(0, 3), st.integers(-1, 0)),
+)
+
+
+def applied(graph: fx.Graph, node: fx.Node, value: torch.Tensor, view: tuple) -> tuple[fx.Node, torch.Tensor]:
+    """One more operator, and what it makes of a value."""
+    name, one, other = view
+    aten, weight = ops.aten, torch.eye(value.shape[-1]).flip(0)
+    calls = {
+        "transpose": [(aten.transpose.int, (one, other))],
+        "permute": [(aten.permute.default, (one,))],
+        "reshape": [(aten.reshape.default, (one,))],
+        "contiguous": [(aten.contiguous.default, ())],
+        "linear": [(aten.linear.default, ())],
+        "squeezed": [(aten.unsqueeze.default, (one,)), (aten.squeeze.dim, (one,))],
+        "selected": [
+            (aten.unsqueeze.default, (one,)),
+            (aten.repeat.default, ([2, 1, 1, 1, 1],)),
+            (aten.select.int, (0, other)),
+        ],
+    }[name]
+    for operator, arguments in calls:
+        given = (weight,) if name == "linear" else arguments
+        value = operator(value, *given)
+        if name == "linear":
+            attribute = f"weight{len(graph.nodes)}"
+            graph.owning_module.register_buffer(attribute, weight)
+            given = (graph.get_attr(attribute),)
+        node = graph.call_function(operator, (node, *given))
+    return node, value
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(VIEWS, max_size=8))
+def test_any_chain_of_views_shows_the_same(views: list[tuple]) -> None:
+    """Entries are compared exactly: numbers that are all different, moved and never added up."""
+    module = fx.GraphModule(nn.Module(), fx.Graph())
+    graph = fx.Graph(owning_module=module)
+    start = torch.arange(5 * 24, dtype=torch.float32).reshape(5, 2, 3, 4)
+    node, value = graph.placeholder("x"), start
+    for view in views:
+        try:
+            node, value = applied(graph, node, value, view)
+        except (RuntimeError, IndexError):  # not for this shape; what was begun is left out
+            continue
+    graph.output(graph.call_function(ops.aten.clone.default, (node,)))
+    made = fx.GraphModule(module, graph)
+    made.graph.eliminate_dead_code()
+    try:
+        found = _without_copies(made, start, 5)
+    except (NotFollowedError, RuntimeError):
+        pytest.fail("plain views are followed")
+    assert torch.equal(found(start), made(start))
+    assert torch.equal(made(start), value)
+
+
+def test_what_cannot_be_followed_is_said() -> None:
+    view = View.of(None, (2, 6))
+    for shape in [(4, 3, 2), (2, 4), (4, 3)]:
+        with pytest.raises(NotFollowedError):
+            view.exchanged(0, 1).reshaped(shape)
+    with pytest.raises(NotFollowedError):
+        view.reshaped((12,)).selected(0, 1).reshaped((2,))
+    with pytest.raises(NotFollowedError):
+        view.inserted(0).selected(0, 0)
