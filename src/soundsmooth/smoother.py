@@ -274,9 +274,16 @@ class Smoother:
         return load(data, labels=labels, grid=grid, layout=self._layout, every=every, limit=limit)
 
     def _tell(self, plan: RunPlan) -> None:
-        """Warn before the first vote, once, if rows are measured or checked because there is no proof."""
-        if self.smoothing.model.demand == "auto" and plan.notice is not None and not self._told:
+        """Warn before the first vote, once, if rows are measured or checked because there is no proof, or if what votes
+        is slower than the module.
+        """
+        if self._told:
+            return
+        if self.smoothing.model.demand == "auto" and plan.notice is not None:
             warn_user(plan.notice, IndependenceWarning)
+            self._told = True
+        if plan.slower is not None:
+            warn_user(plan.slower)
             self._told = True
 
     def with_batch_size(self, batch_size: int) -> "Smoother":

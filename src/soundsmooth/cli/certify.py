@@ -66,7 +66,8 @@ def _finish(console: Console, plan: RunPlan, store: Store, output: Output) -> No
             )
         show_row(console, record)
 
-    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence, plan.notice)
+    notices = [each for each in (plan.notice, plan.slower) if each is not None]
+    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence, notices)
     _show_before(console, store)
     ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
     try:

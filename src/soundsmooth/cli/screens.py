@@ -1,6 +1,6 @@
 """What is shown of certificates: a row for each image, what they say together, and what may be concluded."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,9 +29,9 @@ SHARE = "share of images"
 
 
 def show_head(
-    console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence, notice: str | None
+    console: Console, law: Law, images: Inputs, chosen: Settings, independence: Independence, notices: Sequence[str]
 ) -> None:
-    """What is going to be certified, and how; a warning if nothing can be. `notice` is about the rows' independence."""
+    """What is going to be certified, and how; a warning if nothing can be. `notices` come before the table."""
     print_line(
         console,
         f"{len(images.levels)} × {'×'.join(map(str, images.shape))}, {_settings(law, chosen)}; "
@@ -39,7 +39,7 @@ def show_head(
     )
     if chosen.looks is not None:
         say(console, f"an image stops {chosen.looks.told(chosen.bound)}")
-    if notice is not None:
+    for notice in notices:
         say(console, notice)
     if not largest_radius(law, chosen, independence.rows):
         why = "at this α nothing can be certified, even if all copies agree"

@@ -123,6 +123,8 @@ class Model(ABC):
     """What an inspection found, if there was one."""
     unmeasured: str | None = None
     """Why its rows cannot be voted alone, if they would have been measured otherwise."""
+    slower: str | None = None
+    """That what votes takes longer than what was given, and why, if that was seen."""
 
     @classmethod
     @abstractmethod

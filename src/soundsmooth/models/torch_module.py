@@ -18,6 +18,7 @@ from .outputs import Output, flagged_output, is_output_flag, output_flag
 from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes, declared_classes
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
+from .speed import describe_slower
 from .torch_flags import BOOLEAN, FLAGS, torch_flags
 from .waiting_voters import why_not_alone, why_not_remade
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
@@ -50,6 +51,8 @@ class VotingGraph(NamedTuple):
     """The numbers that it reads."""
     shortened: bool
     """Whether it has fewer masks and copies than the one that was exported."""
+    slower: str | None = None
+    """That it takes longer than the module, where that was seen."""
 
 
 class TorchModel(Model):
@@ -197,7 +200,7 @@ class TorchModel(Model):
         if (batch, *shape) not in self._graphs:
             self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
         graph = self._graphs[batch, *shape]
-        self._shortened = graph is not None and graph.shortened
+        self._shortened, self.slower = (False, None) if graph is None else (graph.shortened, graph.slower)
         self._independence = self._without_proof(shape, batch) if graph is None else PROVED
 
     def _without_proof(self, shape: tuple[int, ...], batch: int) -> Independence:
@@ -234,10 +237,19 @@ class TorchModel(Model):
             if report.proved and made.graph is not None:
                 self.classes = declared_classes(made.scores)
                 forward = forward_of(made.graph, self._compilation, self._device.type)
-                return VotingGraph(forward, Snapshot(made.graph), made is not exported)
+                return VotingGraph(forward, Snapshot(made.graph), made is not exported, self._slower(forward, example))
         if self.demand == PROVED:
             raise ValueError(f"independence cannot be proved for this module: {report.reason}")
         return None
+
+    def _slower(self, forward: Forward, example: "torch.Tensor") -> str | None:
+        """On a GPU, where passes are short and nobody else is at work. What is compiled is another module."""
+        if self._device.type != "cuda" or self._compilation != "none":
+            return None
+        try:
+            return describe_slower(self._scoring, forward, example)
+        except RuntimeError:  # the batch does not fit beside the passes, or the module cannot run as it is
+            return None
 
     def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
         """A batch to export with; a ValueError if there is no memory for it."""

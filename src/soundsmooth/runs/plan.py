@@ -59,7 +59,18 @@ def plan_run(
     check_labels(labels, alone and alone.classes)
     notice = describe_unproved(found.unproved, identity.independence, settings, alone and alone.seconds)
     return RunPlan(
-        pool, identity, found.law, found.batch, found.kind, inputs, settings, secret, promise, found.environment, notice
+        pool,
+        identity,
+        found.law,
+        found.batch,
+        found.kind,
+        inputs,
+        settings,
+        secret,
+        promise,
+        found.environment,
+        notice,
+        found.slower,
     )
 
 
@@ -155,6 +166,8 @@ class RunPlan:
     environment: Mapping[str, str]
     notice: str | None = None
     """What the user is to be told of the rows' independence before the first vote."""
+    slower: str | None = None
+    """What the user is to be told of the speed, if the model would be faster as it was given."""
 
     @cached_property
     def job(self) -> VotingJob:

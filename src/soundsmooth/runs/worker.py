@@ -57,6 +57,8 @@ class ModelSurvey:
     """Why there is no proof, if one was looked for in vain."""
     classes: int | None = None
     """How many classes the model votes for, if it tells before it votes."""
+    slower: str | None = None
+    """That what votes takes longer than the model as it was given, if that was seen."""
 
 
 class WorkerReady(NamedTuple):
@@ -85,8 +87,8 @@ class Worker:
         batch = smoothing.batch_of(images[0].shape, settings)
         check = check_first(smoothing.model, identity)
         why = unproved(smoothing.model)
-        classes = smoothing.model.classes
-        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why, classes)
+        classes, slower = smoothing.model.classes, smoothing.model.slower
+        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why, classes, slower)
 
     def check(self, images: Sequence[Levels], settings: Settings) -> int | None:
         """Reject a model whose rows are seen to depend on each other; its classes, if it tells. After `survey`."""
