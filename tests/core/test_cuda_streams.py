@@ -1,7 +1,8 @@
 """The order that two streams keep, with streams that only write down who waits for whom."""
 
 import contextlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event, RLock, Thread
@@ -202,3 +203,45 @@ def test_on_a_cpu_nothing_is_made_ahead(placement: InputPlacement | None) -> Non
 
     assert list(overlap(placement, (partial(noise, i) for i in range(2)), votes)) == [(0,), (1,)]
     assert order == ["noise 0", "votes 0", "noise 1", "votes 1"]
+
+
+def test_in_a_thread_the_next_request_is_made_while_the_work_goes_on() -> None:
+    """The work on one request waits until the next one is being made: one after the other, that would never end."""
+    begun = [threading.Event() for _ in range(4)]
+    makers = set[str]()
+
+    def make(number: int) -> int:
+        begun[number].set()
+        makers.add(threading.current_thread().name)
+        return number
+
+    def work(number: int) -> tuple[int]:
+        assert number == 3 or begun[number + 1].wait(20)
+        return (number * number,)
+
+    found = overlap(None, [partial(make, number) for number in range(4)], work, ahead=True)
+    assert list(found) == [(0,), (1,), (4,), (9,)]
+    assert len(makers) == 1
+    assert threading.current_thread().name not in makers
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_error_of_either_side_ends_it(ahead: bool) -> None:
+    def fail(*_: object) -> tuple[int]:
+        raise ZeroDivisionError
+
+    threads = threading.active_count()
+    requests: list[Callable[[], int]] = [lambda: 1, fail, lambda: 3]  # type: ignore[list-item]
+    with pytest.raises(ZeroDivisionError):
+        list(overlap(None, requests, lambda one: (one,), ahead))
+    with pytest.raises(ZeroDivisionError):
+        list(overlap(None, [lambda: 1, lambda: 2], fail, ahead))
+    begun = overlap(None, [lambda: 1, lambda: 2, lambda: 3], lambda one: (one,), ahead)
+    assert next(begun) == (1,)
+    begun.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == threads
+
+
+def test_one_request_and_none_are_enough() -> None:
+    assert list(overlap(None, [], lambda one: (one,), ahead=True)) == []
+    assert list(overlap(None, [lambda: 5], lambda one: (one,), ahead=True)) == [(5,)]

@@ -1,5 +1,6 @@
 """Copies of several images in one batch vote as they do alone, and each range gets its own votes back."""
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,3 +65,47 @@ def test_lost_copies_vote_for_nobody_wherever_they_lie() -> None:
     ranges = [copies(place, 5 * place, 11)._replace(noise=Losing(place)) for place in range(3)]
     for found, asked in zip(labels(ranges, 8), ranges, strict=True):
         assert [label == NOBODY for label in found] == [copy % 3 == 0 for copy in asked.copies]
+
+
+class Noting(Losing):
+    """Notes in which thread its noise is made."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.threads: list[threading.Thread] = []
+
+    def noisy(self, purpose: Purpose, x: np.ndarray, first: int, count: int, sure: bool = False) -> Noisy:
+        self.threads.append(threading.current_thread())
+        return super().noisy(purpose, x, first, count, sure)
+
+
+@pytest.mark.parametrize(
+    ("cores", "most", "ahead"), [(2, 1 << 24, True), (1, 1 << 24, False), (2, 39, False), (2, 40, True)]
+)
+def test_noise_is_made_ahead_where_a_core_and_memory_are_left(
+    cores: int, most: int, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of ten copies have 40 elements. The votes are the same."""
+    monkeypatch.setattr(votings, "BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr(votings, "MOST_AHEAD", most)
+    monkeypatch.setattr(votings, "cores", lambda: cores)
+    noise = Noting()
+    ranges = [CopyRange(noise, np.full((2, 2), 115, np.int16), Purpose.ESTIMATION, range(30))]
+    voting = Voting(MODEL, 10, MODEL.flags())
+    (found,) = PendingVotes(voting, ranges, 10).votes()
+    assert len(noise.threads) == 3
+    assert all((thread is not threading.current_thread()) == ahead for thread in noise.threads)
+    monkeypatch.undo()
+    (alone,) = PendingVotes(voting, ranges, 30).votes()
+    assert found.labels.tolist() == alone.labels.tolist()
+
+
+def test_a_model_may_have_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(votings, "cores", lambda: 4)
+    assert [Voting(MODEL, 10, {"threads": str(own)}).leaves_a_core for own in (1, 3, 4, 8)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert Voting(MODEL, 10, {}).leaves_a_core

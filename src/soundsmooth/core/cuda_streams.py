@@ -1,11 +1,12 @@
-"""Overlap noise generation with the forward pass, on a second CUDA stream of lower priority.
+"""Overlap noise generation with the forward pass: on a second CUDA stream of lower priority, or in a second thread.
 
 Kernels of the front stream go first wherever both could run. So noise fills the ends of the model's kernels and does
-not make it wait. On a CPU nothing is made before it is used.
+not make it wait. On a CPU the noise fills what the model's threads leave.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from threading import RLock
 from types import TracebackType
@@ -89,17 +90,34 @@ class TwoStreams:
         return results
 
 
-def overlap(placement: InputPlacement | None, requests: Iterable[Callable[[], Any]], work: Work) -> Iterator[Results]:
+def overlap(
+    placement: InputPlacement | None, requests: Iterable[Callable[[], Any]], work: Work, ahead: bool = False
+) -> Iterator[Results]:
     """The results of the work on what each request makes, in order.
 
-    For a model that reads its batches on a GPU, the next request is made while the model works.
+    For a model that reads its batches on a GPU, the next request is made while the model works; for others too if one
+    may be `ahead`: then there is memory for what two of them make.
     """
-    if placement is None or not placement.device.startswith("cuda"):
+    if placement is not None and placement.device.startswith("cuda"):
+        with TwoStreams(placement.device) as streams:
+            yield from streams.overlap(requests, work)
+    elif ahead:
+        yield from _overlap_in_a_thread(requests, work)
+    else:
         for request in requests:
             yield work(request())
-        return
-    with TwoStreams(placement.device) as streams:
-        yield from streams.overlap(requests, work)
+
+
+def _overlap_in_a_thread(requests: Iterable[Callable[[], Any]], work: Work) -> Iterator[Results]:
+    """A thread makes the next request while this one works. It ends with the last one, or with an error."""
+    with ThreadPoolExecutor(1, "ahead") as thread:
+        made: Future[Any] | None = None
+        for request in requests:
+            ready, made = made, thread.submit(request)
+            if ready is not None:
+                yield work(ready.result())
+        if made is not None:
+            yield work(made.result())
 
 
 @cache

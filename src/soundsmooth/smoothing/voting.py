@@ -16,12 +16,15 @@ from ..certification.certify import Counts, ModelChangedError
 from ..core.arrays import Fetched, concatenate, private_copy
 from ..core.cuda_streams import overlap
 from ..core.grid import Levels
+from ..core.machine import cores
 from ..models import NOBODY, Model, Votes
 from ..noise import Noisy, Purpose
 from ..noise.sources import Source
 
 #: The noise of small batches is made together, up to this many elements.
 BLOCK_ELEMENTS = 1 << 19
+#: A block is made ahead of the model's work if it has no more elements: 64 MB.
+MOST_AHEAD = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,11 @@ class Voting:
     model: Model
     batch: int
     flags: Mapping[str, str]
+
+    @property
+    def leaves_a_core(self) -> bool:
+        """Whether the model has fewer threads than there are cores. One that does not say has one."""
+        return int(self.flags.get("threads", 1)) < cores()
 
     def batch_for(self, n: int) -> int:
         """A sample smaller than a batch is one batch of its own size, if the model can run that."""
@@ -111,7 +119,8 @@ def vote_on_copies(
     def vote(noisy: Noisy) -> tuple[Any, int, Any]:
         return *votes_of(voting, noisy, batch), noisy.doubt
 
-    voted = overlap(voting.model.placement, requests, vote)
+    ahead = len(blocks) > 1 and blocks[0].copies * dimension <= MOST_AHEAD and voting.leaves_a_core
+    voted = overlap(voting.model.placement, requests, vote, ahead)
     for block, (labels, classes, doubt) in zip(blocks, voted, strict=True):
         yield Votes(labels[: block.keep], classes), doubt  # the rest only filled the last batch
 
