@@ -12,6 +12,8 @@ import pytest
 import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.audit import check_record
+from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.settings import promised_settings
 
 
 def smoother() -> ss.Smoother:
@@ -43,6 +45,22 @@ def test_a_coin_of_ones_own_is_found(run: Path, tmp_path: Path) -> None:
         db.execute("UPDATE certificates SET coin = ? WHERE place = 0", ("f" * 16,))
     texts = "\n".join(ss.verify(path).findings.texts)
     assert "image 0: its coin is not the one that promise, seed and nonce give" in texts
+
+
+def test_a_coin_of_ones_own_is_found_in_json(run: Path, tmp_path: Path) -> None:
+    """There is no run beside it, and p_lower, radius and checksum are those of the coin."""
+    first, _ = ss.open_run(run)
+    chosen, coin = promised_settings(first.promise.values), "0" * 16
+    found = verdict(first.selection, first.estimation, first.law, chosen, coin=coin)
+    forged = replace(first, coin=coin, radius=found.radius, p_lower=found.p_lower)
+    assert check_record(forged.to_dict()).tight
+    assert forged.radius > first.radius
+    for name in ("one.json", "one.jsonl"):
+        path = tmp_path / name
+        path.write_text(first.to_json())
+        assert ss.verify(path).ok
+        path.write_text(forged.to_json())
+        assert any("promise, seed and nonce give" in text for text in ss.verify(path).findings.texts)
 
 
 def test_a_certificate_with_another_coin_is_refused(run: Path) -> None:
