@@ -275,8 +275,12 @@ def _refutations(found: Replay) -> Iterator[str]:
 
 
 def _stored(run: RunReader, each: Comparison) -> list[ReplayBlock]:
-    """All blocks of a certificate, with the replayed hits of those that were drawn."""
-    return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
+    """All blocks of a certificate, with the replayed hits of those that were drawn.
+
+    An image that was ended from outside may have some after its last full look. No claim rests on these.
+    """
+    there = run.blocks(each.claimed.place, Purpose.ESTIMATION)
+    return [_block(run, each, stored) for stored in there if stored.block.copies.stop <= each.claimed.copies]
 
 
 def _block(run: RunReader, each: Comparison, stored: StoredBlock) -> ReplayBlock:
