@@ -260,6 +260,13 @@ def test_a_mark_alone_does_not_fit_the_digest(concluded: Path, statement: str) -
     assert any("does not fit its digest" in text for text in findings(concluded))
 
 
+@pytest.mark.parametrize("mark", [2, -1])
+def test_a_mark_is_written_in_one_way_only(concluded: Path, mark: int) -> None:
+    with closing(sqlite3.connect(concluded)) as db, db:
+        db.execute("UPDATE certificates SET aborted = ? WHERE place = 1", (mark,))
+    assert findings(concluded) == [f"image 8: a mark is 0 or 1, not {mark}"]
+
+
 @pytest.mark.parametrize("change", [marked, unmarked])
 def test_a_false_mark_is_found_without_the_blocks(concluded: Path, tmp_path: Path, change: Callable[..., Any]) -> None:
     """Certificates as JSON, with their checksums: the promised rule alone tells."""

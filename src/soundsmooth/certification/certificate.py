@@ -345,6 +345,12 @@ def _lost(measured: Measurement) -> int:
     return measured.lost
 
 
+def _read_flag(cell: int) -> bool:
+    if cell not in (0, 1):
+        raise ValueError(f"a mark is 0 or 1, not {cell}")
+    return bool(cell)
+
+
 #: A certificate's fields, in the order of its JSON. From this follow JSON, the table of certificates in a run's file,
 #: the columns of exports and the auditor's checks of types.
 FIELDS = (
@@ -382,7 +388,7 @@ FIELDS = (
     Field(
         "aborted",
         FLAG,
-        Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, bool, 4),
+        Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, _read_flag, 4),
         Export("aborted", "bool_", 10),
         null=True,
         omitted=True,
