@@ -21,7 +21,7 @@ from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
 from . import stop_rule
-from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_levels
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_least_level, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -235,6 +235,7 @@ def looks_for(
         )
     check_bound(bound, len(counts), asked.radii is not None)
     levels = asked.looks.levels or default_levels(counts, alpha)
+    check_least_level(bound, levels)
     if asked.radii is None:
         rule = _rule_for_width(asked, counts, levels)
         found = Looks(counts, levels, (), rule, asked.skip_wrong)
