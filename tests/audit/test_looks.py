@@ -231,6 +231,14 @@ def test_there_are_at_most_256_radii() -> None:
         read_terms(promised(radii=" ".join(radii)))
 
 
+def test_levels_that_no_boundary_can_be_computed_for_are_refused() -> None:
+    """With n = 10⁶ and levels of 10⁻²⁰⁰⁰ one boundary takes a gigabyte."""
+    tiny = f"100=1/1{'0' * 101} 200=1/4000 1000=1/2000"
+    assert read_terms(promised(looks=tiny)).looked
+    with pytest.raises(ValueError, match="a promised look spends less than 10⁻¹⁰⁰"):
+        read_terms(promised(looks=tiny, bound="group-sequential"))
+
+
 def test_proofs_are_for_the_law_that_is_promised() -> None:
     """What was read under one law is not taken for another."""
     assert read_terms(promised()).law == Gaussian(Fraction(1, 4))

@@ -44,6 +44,8 @@ def wanted(n: int = N, **asked: Any) -> Goal:
         ({"radii": 0, "looks": "100=1/10000,1000"}, "the level of each look, or of none"),
         ({"radii": 0, "looks": "100,,1000"}, "''"),
         ({"radii": 0, "looks": "1e9,1000"}, "looks must rise"),
+        ({"radii": 0, "looks": "100=1/4000,100=1/4000,1000=1/2000"}, "each look stands once"),
+        ({"radii": 0, "looks": 1000}, "looks are a list of numbers of copies"),
         ({"radii": "0,x"}, "a radius"),
         ({"radii": ","}, "give between 1 and 256 radii"),
         ({"radii": [math.nan]}, "a radius"),
@@ -53,6 +55,9 @@ def wanted(n: int = N, **asked: Any) -> Goal:
         ({"width": -0.5}, "a share of the radius"),
         ({"width": "1%%"}, "width"),
         ({"width": 0.1, "patience": math.inf}, "the patience is a number of votes"),
+        ({"width": 0.1, "patience": "many"}, "the patience is a number of votes"),
+        ({"width": 0.1, "patience": True}, "the patience is a number of votes"),
+        ({"width": 0.1, "patience": 10**400}, "the patience is a number of votes"),
     ],
     ids=str,
 )

@@ -74,6 +74,23 @@ def test_each_line_has_one_spelling(name: str, text: str) -> None:
         Looks.of_lines({**LOOKS.lines, name: text})
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("looks", "10=1e999999999 20=1/40 40=1/20"),
+        ("looks", f"10=1/{'9' * 3000} 20=1/40 40=1/20"),
+        ("looks", "10=1/0 20=1/40 40=1/20"),
+        ("radii", "1e999999999=0x1.3333333333333p-1"),
+        ("radii", "0=0x1p99999"),
+        ("radii", "1/0=0x1.3333333333333p-1"),
+    ],
+)
+def test_numbers_that_nobody_can_compute_with_are_refused_at_once(name: str, text: str) -> None:
+    """As a ValueError, which readers of files expect."""
+    with pytest.raises(ValueError, match="the promise"):
+        Looks.of_lines({**LOOKS.lines, name: text})
+
+
 def test_what_is_promised_passes() -> None:
     LOOKS.check(40, ALPHA, "clopper-pearson")
     LOOKS.check(40, ALPHA, "group-sequential")
@@ -126,6 +143,13 @@ def test_levels_may_sum_to_alpha_and_not_to_more() -> None:
     check_levels((ALPHA / 2, ALPHA / 2), ALPHA)
     with pytest.raises(ValueError, match="more than alpha"):
         check_levels((ALPHA / 2, ALPHA / 2 + Fraction(1, 10**400)), ALPHA)
+
+
+def test_levels_that_no_boundary_can_be_computed_for_are_refused() -> None:
+    tiny = replace(LOOKS, levels=(Fraction(1, 40), Fraction(1, 10**101), Fraction(1, 20)))
+    tiny.check(40, ALPHA, "clopper-pearson")
+    with pytest.raises(ValueError, match="each look spends at least 10⁻¹⁰⁰"):
+        tiny.check(40, ALPHA, "group-sequential")
 
 
 def test_each_bound_knows_its_looks() -> None:

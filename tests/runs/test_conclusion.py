@@ -189,6 +189,25 @@ def test_images_that_share_batches_are_replayed_as_they_were(tmp_path: Path) -> 
     assert audit.tally.aborted > 1
 
 
+@pytest.mark.parametrize("share", ["all", "50%"])
+def test_a_part_of_the_next_look_is_no_part_of_what_is_replayed(concluded: Path, tmp_path: Path, share: str) -> None:
+    data, given = tmp_path / "data.npz", inputs(3)
+    x, y = np.zeros((12, 2, 2), np.uint8), np.zeros(12, int)
+    x[list(given.indices)] = given.levels
+    y[list(given.indices)] = [label or 0 for label in given.labels]
+    np.savez(data, x=x, y=y)
+    with ss.open_run(concluded) as run:
+        looks = [each.looks or () for each in run]
+    with closing(sqlite3.connect(concluded)) as db:
+        ((most,),) = db.execute("SELECT MAX(first + count) FROM blocks WHERE place = 1 AND purpose = 1")
+    assert most > looks[1][-1].n
+    model = {"model": brightness_of_three, "independence": "assumed"}
+    audit = ss.verify(concluded, data=data, replay=share, **model)
+    assert audit.ok
+    assert audit.replay is not None
+    assert audit.replay.blocks * 20 == sum(each[-1].n for each in looks)
+
+
 def forge(path: Path, place: int, change: Callable[[Certificate], Certificate]) -> None:
     """Change the certificate at a place, with everything that follows: bounds, radius and digest."""
     with Store.reopen(path) as store:
@@ -239,6 +258,13 @@ def test_a_mark_alone_does_not_fit_the_digest(concluded: Path, statement: str) -
     with closing(sqlite3.connect(concluded)) as db, db:
         db.execute(f"UPDATE certificates SET {statement}")
     assert any("does not fit its digest" in text for text in findings(concluded))
+
+
+@pytest.mark.parametrize("mark", [2, -1])
+def test_a_mark_is_written_in_one_way_only(concluded: Path, mark: int) -> None:
+    with closing(sqlite3.connect(concluded)) as db, db:
+        db.execute("UPDATE certificates SET aborted = ? WHERE place = 1", (mark,))
+    assert findings(concluded) == [f"image 8: a mark is 0 or 1, not {mark}"]
 
 
 @pytest.mark.parametrize("change", [marked, unmarked])

@@ -26,6 +26,8 @@ SHARED = re.compile("([1-9][0-9]{0,9}) images ([1-9][0-9]{0,9}) copies")
 BATCH = re.compile("[1-9][0-9]{0,9}")
 #: The largest α where rows are not proved to be independent: docs/looks.md, "Positions in a batch".
 MOST_ALPHA_UNPROVED = Fraction(1, 4)
+#: The smallest level of a look for set radii: with smaller ones, boundaries take hours and all memory.
+LEAST_LEVEL = Fraction(1, 10**100)
 
 #: Closed intervals of hits.
 Intervals = tuple[tuple[int, int], ...]
@@ -95,6 +97,8 @@ def _read(lines: tuple[tuple[str, str], ...], law: Law, bound: str) -> PromisedL
     thresholds = _thresholds(text[RADII], law) if RADII in text else ()
     if BOUNDS[bound].radii and not thresholds:
         raise ValueError(f"the bound {bound} is for set radii, and none are promised")
+    if BOUNDS[bound].radii and min(levels) < LEAST_LEVEL:
+        raise ValueError(f"a promised look spends less than 10⁻¹⁰⁰, with the bound {bound}")
     if WRONG in text and text[WRONG] != "skipped":
         raise ValueError(f"the promised {WRONG} are not skipped, but {text[WRONG]!r:.80}")
     if GROUP in text:

@@ -103,13 +103,14 @@ def from_replayed(
     rows: int = 0,
     lost: int = 0,
     whole: bool = False,
+    coin: Fraction | None = None,
 ) -> Confirmed:
     """(i) The certificate from the replayed votes alone. It needs no trust in the issuer's counts.
 
     `replayed` has, for each look that was taken, the votes of all replayed copies up to it. If every place of the urn
     was drawn (`whole`), these are all votes, and the promised bound is computed anew. Otherwise a bound for set radii
-    gives way to Clopper–Pearson, whose looks may be at any numbers of copies. So does always one that needs a coin:
-    the image has one only, and the issuer has used it.
+    gives way to Clopper–Pearson, whose looks may be at any numbers of copies. So does one that needs a coin, also where
+    none is given, or the label may have been chosen after the votes. The coin must be the one that the key gives.
 
     If independence was promised to be measured, `rows` counts the promised rows of the replayed blocks, as often as
     they were drawn, and `lost` those of them that were lost alone. Given how many there are, they are uniform among the
@@ -124,14 +125,14 @@ def from_replayed(
     if not replayed or not replayed[-1].total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     here = _divided(promised, _choices(promised, replayed[-1], selection_replayed))
-    if BOUNDS[here.bound].coin:
+    if BOUNDS[here.bound].coin and not (whole and selection_replayed and coin is not None):
         here = replace(here, bound="clopper-pearson")
     if not whole:
         here = _thinned(here, [votes.total for votes in replayed])
     counted = {votes.total: votes.look(label) for votes in replayed if votes.total}
     looks = [look for look in counted.values() if look.n in here.schedule.looks]
     here = replace(here, again=rows if measured else None)
-    p_lower, p_upper = BOUNDS[here.bound].prove(*evidence(looks, here, lost if measured else None))
+    p_lower, p_upper = BOUNDS[here.bound].prove(*evidence(looks, here, lost if measured else None, coin))
     radius = promised.law.radius_below(p_lower, p_upper) if wins(p_lower, p_upper) else 0.0
     return Confirmed(p_lower, radius, promised.alpha)
 

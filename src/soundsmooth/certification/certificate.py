@@ -265,7 +265,7 @@ class Certificate:
         self._check_looks(chosen)
         self._check_measured()
         self._check_paid()
-        self._check_coin()
+        self.check_coin()
         counts = (self.selection, self.estimation)
         found = verdict(*counts, self.law, chosen, self.measured, self.paid, self.looks, self.coin)
         if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
@@ -311,8 +311,10 @@ class Certificate:
         if not least <= self.paid <= most:
             raise ValueError(f"the certificate pays {self.paid!r} for rounding, which lies between {least} and {most}")
 
-    def _check_coin(self) -> None:
-        """There is a coin exactly if the bound is randomized, and it is the one that promise, seed and nonce give."""
+    def check_coin(self) -> None:
+        """A ValueError unless there is a coin exactly if the bound is randomized, and it is the one that promise, seed
+        and nonce give.
+        """
         due = None
         if BOUNDS[self.promise.values["bound"]].coin:
             due = Secret(bytes.fromhex(self.seed), bytes.fromhex(self.nonce)).coin(self.promise, self.index)
@@ -341,6 +343,12 @@ class Certificate:
 
 def _lost(measured: Measurement) -> int:
     return measured.lost
+
+
+def _read_flag(cell: int) -> bool:
+    if cell not in (0, 1):
+        raise ValueError(f"a mark is 0 or 1, not {cell}")
+    return bool(cell)
 
 
 #: A certificate's fields, in the order of its JSON. From this follow JSON, the table of certificates in a run's file,
@@ -380,7 +388,7 @@ FIELDS = (
     Field(
         "aborted",
         FLAG,
-        Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, bool, 4),
+        Column("aborted", "INTEGER", "1 if it was ended from outside (NULL: it was not)", int, _read_flag, 4),
         Export("aborted", "bool_", 10),
         null=True,
         omitted=True,

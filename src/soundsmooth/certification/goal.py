@@ -21,7 +21,7 @@ from ..exact import BOUNDS, Rational, rational
 from ..exact.group_sequential import boundaries
 from ..noise import Law
 from . import stop_rule
-from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_levels
+from .looks import MOST_LOOKS, MOST_RADII, Looks, check_bound, check_counts, check_least_level, check_levels
 from .stop_rule import DEFAULT_PATIENCE, Intervals, binomial, go_on_for_radii
 
 Radii = Literal["steps"] | Rational | Iterable[Rational]
@@ -125,6 +125,8 @@ def named_looks(looks: LooksAsked | str | None, n: int, alpha: Fraction) -> Name
     looks = _written(looks) if isinstance(looks, str) else looks
     if looks is None:
         return DEFAULT_LOOKS
+    if not isinstance(looks, Iterable):
+        raise ValueError(f"looks are a list of numbers of copies, auto, or each with its level; not {looks!r:.80}")
     counts = tuple(whole_number(count, "a look") for count in looks)
     check_counts(counts, n)
     if not isinstance(looks, Mapping):
@@ -140,7 +142,10 @@ def _written(looks: str) -> Sequence[int] | Mapping[int, Rational] | None:
         return None
     words = [word.strip().partition("=") for word in looks.split(",")]
     if all(equals for _, equals, _ in words):
-        return {written_integer(count): level for count, _, level in words}
+        counts = [written_integer(count) for count, _, _ in words]
+        if len({*counts}) < len(counts):
+            raise ValueError(f"each look stands once: {looks!r:.80}")
+        return dict(zip(counts, (level for _, _, level in words), strict=True))
     if any(equals for _, equals, _ in words):
         raise ValueError(f"give the level of each look, or of none: {looks!r:.80}")
     return [written_integer(count) for count, _, _ in words]
@@ -172,9 +177,12 @@ def _share(width: Rational) -> Fraction:
 
 
 def _patience(patience: SupportsIndex | float) -> float:
-    found = float(patience)
+    try:
+        found = math.nan if isinstance(patience, bool) else float(patience)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
     if not 0 <= found < math.inf:
-        raise ValueError(f"the patience is a number of votes, from 0 on, not {patience!r}")
+        raise ValueError(f"the patience is a number of votes, from 0 on, not {patience!r:.80}")
     return found
 
 
@@ -235,6 +243,7 @@ def looks_for(
         )
     check_bound(bound, len(counts), asked.radii is not None)
     levels = asked.looks.levels or default_levels(counts, alpha)
+    check_least_level(bound, levels)
     if asked.radii is None:
         rule = _rule_for_width(asked, counts, levels)
         found = Looks(counts, levels, (), rule, asked.skip_wrong)

@@ -19,12 +19,18 @@ from .stop_rule import Intervals
 MOST_LOOKS, MOST_RADII, MOST_GROUP, MOST_PACK = 64, 256, 100_000, 10**9
 #: The largest α where rows are not proved to be independent: Hoeffding's theorem of 1956 goes no farther here.
 MOST_ALPHA_UNPROVED = Fraction(1, 4)
+#: The smallest level of a look for set radii. With smaller ones their boundaries take hours and all memory.
+LEAST_LEVEL = Fraction(1, 10**100)
 #: So many radii are told one by one.
 MOST_TOLD = 8
 NEVER = "none"
 SKIPPED = "skipped"
 GROUP = re.compile("([1-9][0-9]{0,9}) images ([1-9][0-9]{0,9}) copies")
 INTERVAL = re.compile("(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,9})")
+#: Rationals from 0 on, as a promise writes them. Others, such as 1e999999999, are refused before they are computed.
+RATIONAL = re.compile("(?:0|[1-9][0-9]{0,2000})(?:/[1-9][0-9]{0,2000})?")
+#: Doubles between ½ and 1.
+THRESHOLD = re.compile("0x1[.][0-9a-f]{13}p-1")
 
 
 class Group(NamedTuple):
@@ -117,7 +123,7 @@ class Looks:
         spent = [word.partition("=") for word in lines["looks"].split(" ")]
         found = cls(
             tuple(_whole(count) for count, _, _ in spent),
-            tuple(Fraction(level) for _, _, level in spent),
+            tuple(_rational(level) for _, _, level in spent),
             tuple(_radius(word) for word in lines["radii"].split(" ")) if "radii" in lines else (),
             tuple(_intervals(word) for word in lines["go on"].split(" ")) if "go on" in lines else (),
             lines.get("wrong labels") == SKIPPED,
@@ -136,6 +142,7 @@ class Looks:
         if len(self.levels) != len(self.counts) or len(self.go_on) != len(self.counts) - 1:
             raise ValueError("each look needs a level, and each but the last a rule when to go on")
         check_bound(bound, len(self.counts), bool(self.radii))
+        check_least_level(bound, self.levels)
         self._check_radii()
         self._check_rule()
         group = self.group
@@ -190,6 +197,12 @@ def check_bound(bound: str, looks: int, radii: bool) -> None:
         raise ValueError(f"the bound {bound} is for set radii: say which")
 
 
+def check_least_level(bound: str, levels: Sequence[Fraction]) -> None:
+    """A ValueError if the bound has boundaries to be computed, and a level is too small for that."""
+    if BOUNDS[bound].radii and min(levels) < LEAST_LEVEL:
+        raise ValueError(f"with the bound {bound} each look spends at least 10⁻¹⁰⁰: give a larger alpha or level")
+
+
 def check_alpha_unproved(alpha: Fraction) -> None:
     """A ValueError unless looks keep to α where a vote may depend on its position (docs/looks.md)."""
     if alpha > MOST_ALPHA_UNPROVED:
@@ -222,7 +235,15 @@ def _group(text: str) -> Group:
 
 def _radius(word: str) -> tuple[Fraction, float]:
     radius, _, p = word.partition("=")
-    return Fraction(radius), float.fromhex(p)
+    if not THRESHOLD.fullmatch(p):
+        raise ValueError(f"the promise has a radius without a probability between ½ and 1: {word!r:.80}")
+    return _rational(radius), float.fromhex(p)
+
+
+def _rational(text: str) -> Fraction:
+    if not RATIONAL.fullmatch(text):
+        raise ValueError(f"the promise's lines on looks have no rational number in {text!r:.80}")
+    return Fraction(text)
 
 
 def _intervals(word: str) -> Intervals:

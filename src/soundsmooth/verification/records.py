@@ -24,8 +24,8 @@ MOST_CHARACTERS = 1 << 24
 def examine(text: str) -> tuple[Mapping[str, Any], ClaimReport]:
     """A record's JSON: its arithmetic by the auditor's own, its checksum, its seed, and that its parts agree.
 
-    Guarantee: without findings `audit.check_record` accepts the record, its commitment and seed fit its promise, and
-    it is word for word what `Certificate.to_dict` would write, with nothing said twice.
+    Guarantee: without findings `audit.check_record` accepts the record, its commitment and its coin, if it has one, fit
+    promise, seed and nonce, and it is word for word what `Certificate.to_dict` would write, with nothing said twice.
     """
     try:
         record = read_json(text)
@@ -45,9 +45,20 @@ def _contradictions(record: Mapping[str, Any]) -> Iterator[str]:
         certificate = Certificate.from_dict(record)
         if not changed and certificate.to_dict() != record:
             yield "the record's parts contradict each other: commitment, key, decimals or remarks"
-        yield from (f"the record's {fault}" for fault in faults(certificate, FIELDS))
+        wrong = faults(certificate, FIELDS)
+        yield from (f"the record's {fault}" for fault in wrong)
+        if not wrong:
+            yield from _other_coin(certificate)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"
+
+
+def _other_coin(certificate: Certificate) -> Iterator[str]:
+    """An issuer who chooses the coin of a randomized bound chooses how much too large the bound is."""
+    try:
+        certificate.check_coin()
+    except ValueError as error:
+        yield str(error)
 
 
 def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[Check]:

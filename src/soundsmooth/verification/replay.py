@@ -22,8 +22,8 @@ from ..audit import (
     struck_out_together,
     with_mismatches,
 )
-from ..audit.bounds import clopper_pearson_upper_holds
-from ..certification.certify import Counts
+from ..audit.bounds import BOUNDS, clopper_pearson_upper_holds
+from ..certification.certify import Counts, coin_above
 from ..certification.promise import Inputs
 from ..certification.votes import added
 from ..core.decimals import truncated
@@ -66,6 +66,8 @@ class Comparison:
     lost_copies: dict[int, int] = field(default_factory=dict)
     """Copies of estimation that could not be voted again, by the look before which they lie."""
     error: str | None = None
+    coin: Fraction | None = None
+    """The one that promise, seed and nonce give it, where the bound is randomized."""
     drawn: SampledRows | None = None
     """Its rows that are to be voted alone, if independence was promised to be measured."""
     waiting: dict[VoteBlock, tuple[tuple[int, ...], Bits, Bits]] = field(default_factory=dict)
@@ -153,8 +155,10 @@ def replay(
 
 
 def _begun(run: RunReader, each: Claimed, promised: AuditTerms, level: Fraction) -> Comparison:
-    rows = sample_rows(run.stated.secret, run.stated.promise, each.number, each.copies)
-    return Comparison(each, promised.schedule.looks, level, drawn=rows)
+    secret, promise = run.stated.secret, run.stated.promise
+    rows = sample_rows(secret, promise, each.number, each.copies)
+    coin = coin_above(secret.coin(promise, each.number)) if BOUNDS[promised.bound].coin else None
+    return Comparison(each, promised.schedule.looks, level, coin=coin, drawn=rows)
 
 
 def _tasks(run: RunReader, claimed: Sequence[Claimed], drawn: Sequence[tuple[Claimed, VoteBlock]]) -> Iterator[Task]:
@@ -275,8 +279,12 @@ def _refutations(found: Replay) -> Iterator[str]:
 
 
 def _stored(run: RunReader, each: Comparison) -> list[ReplayBlock]:
-    """All blocks of a certificate, with the replayed hits of those that were drawn."""
-    return [_block(run, each, stored) for stored in run.blocks(each.claimed.place, Purpose.ESTIMATION)]
+    """All blocks of a certificate, with the replayed hits of those that were drawn.
+
+    An image that was ended from outside may have some after its last full look. No claim rests on these.
+    """
+    there = run.blocks(each.claimed.place, Purpose.ESTIMATION)
+    return [_block(run, each, stored) for stored in there if stored.block.copies.stop <= each.claimed.copies]
 
 
 def _block(run: RunReader, each: Comparison, stored: StoredBlock) -> ReplayBlock:
@@ -352,7 +360,7 @@ def _statements(
 def _from_replayed(each: Comparison, blocks: Sequence[ReplayBlock], promised: AuditTerms, whole: bool) -> Confirmed:
     drawn = [block for block in blocks if block.replayed is not None]
     rows, lost = sum(block.rows for block in drawn), sum(block.replayed_lost for block in drawn)
-    return from_replayed(each.claimed.label, each.drawn_votes, promised, each.selected, rows, lost, whole)
+    return from_replayed(each.claimed.label, each.drawn_votes, promised, each.selected, rows, lost, whole, each.coin)
 
 
 def _honest(each: Comparison, blocks: Sequence[ReplayBlock], promised: AuditTerms) -> Confirmed | None:
