@@ -159,6 +159,13 @@ def test_looks_that_cannot_be_are_refused(looks: tuple[Look, ...] | None) -> Non
     assert not check_claim(claim(looks=looks), terms("clopper-pearson")).accepted
 
 
+@pytest.mark.parametrize("looks", [(Look(100, 10**4000, 0),), (Look(100, 90, 10),) * 10_000])
+def test_looks_that_cannot_be_are_one_short_finding(looks: tuple[Look, ...]) -> None:
+    claimed = replace(verdict(SELECTION, VoteCounts((0, 100, 0)), terms("clopper-pearson"), looks=()), looks=looks)
+    (text,) = check_claim(claimed, terms("clopper-pearson")).findings
+    assert len(text) < 200
+
+
 def test_looks_need_a_promise_and_a_promise_looks() -> None:
     plain = read_terms({**PLAIN, "bound": "clopper-pearson", "independence": "proved"})
     votes = VoteCounts((0, N, 0))

@@ -201,3 +201,23 @@ def promised(bound: str) -> dict[str, str]:
 
 def test_the_front_door_has_them() -> None:
     assert exact.BOUNDS is BOUNDS
+
+
+def test_of_several_looks_one_hit_proves_nothing_of_the_winner() -> None:
+    """One position of ten is a hit with probability 10·p̄, and the others never. Then one hit, whose bound exceeds p̄, is
+    more probable than its level. A later look with a thousand classes has a smaller p_upper, and would certify.
+    """
+    half, p = Fraction(1, 8), Fraction(132, 10_000)
+    assert clopper_pearson_below(1, 10, half) > p
+    assert 10 * p > half
+    looks, spent = [Look(10, 1, 1), Look(1000, 1, 1)], ((10, 1000), (2 * half, Fraction(1, 10**6)))
+    later = [*looks[:1], Look(1000, 4, 1)]
+    assert clopper_pearson_above(1, 1000, half) < clopper_pearson_below(1, 10, half)
+    theirs = [audits.Look(*look) for look in looks]
+    assert BOUNDS["runner-up"].prove(looks, Schedule(*spent))[0] == 0
+    assert audits.BOUNDS["runner-up"].prove(theirs, audits.Schedule(*spent))[0] == 0
+    assert not audits.BOUNDS["runner-up"].holds(0.0132, 0.9, theirs, audits.Schedule(*spent))
+    p_lower, _ = BOUNDS["runner-up"].prove(later, Schedule(*spent))
+    assert p_lower == clopper_pearson_below(4, 1000, Fraction(1, 2 * 10**6))
+    alone = BOUNDS["runner-up"].prove(looks[:1], Schedule.fixed(10, 2 * half))
+    assert alone[0] == clopper_pearson_below(1, 10, half)

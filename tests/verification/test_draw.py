@@ -29,3 +29,13 @@ def test_a_smaller_share_would_not_do_among_many_blocks(spare: int) -> None:
 def test_where_no_bad_block_may_escape_only_all_will_do() -> None:
     assert share_that_confirms(0, BETA) is None
     assert share_that_confirms(0, Fraction(1, 5)) == 81
+
+
+def test_what_memory_does_not_hold_is_not_drawn() -> None:
+    """A run with looks and blocks of one copy has a place for each copy that could have voted."""
+    assert number_to_draw("all", 5 * 10**6) == number_to_draw("5%", 10**8) == 5 * 10**6
+    with pytest.raises(ValueError, match="blocks are too small for a replay"):
+        number_to_draw("1", 10**10)
+    for asked in ("6%", "all", "5000001"):
+        with pytest.raises(ValueError, match="ask for fewer"):
+            number_to_draw(asked, 10**8)

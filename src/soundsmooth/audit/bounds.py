@@ -306,10 +306,16 @@ def _randomized_holds(p_lower: float, p_upper: float | None, looks: Sequence[Loo
     return p_upper is None and (p_lower == 0 or proved)
 
 
+def _least_hits(schedule: Schedule) -> int:
+    """Of several looks, one with a single hit proves nothing of the winner (docs/looks.md, "Positions in a batch")."""
+    return 2 if len(schedule.looks) > 1 else 1
+
+
 def _prove_runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     p_lower, p_upper = 0.0, 1.0
     for (n, hits, others), level in paired(looks, schedule):
-        p_lower = max(p_lower, clopper_pearson_below(hits, n, level / 2))
+        if hits >= _least_hits(schedule):
+            p_lower = max(p_lower, clopper_pearson_below(hits, n, level / 2))
         p_upper = min(p_upper, clopper_pearson_above(others, n, level / 2))
     return p_lower, min(p_upper, float_above(1 - Fraction(p_lower)))
 
@@ -318,7 +324,8 @@ def _runner_up_holds(p_lower: float, p_upper: float | None, looks: Sequence[Look
     found = [(look, level / 2) for look, level in reversed(paired(looks, schedule))]
     if p_upper is None or not (math.isfinite(p_lower) and math.isfinite(p_upper)):
         return False
-    if p_lower > 0 and not any(clopper_pearson_lower_holds(p_lower, look.hits, look.n, half) for look, half in found):
+    won = [(look, half) for look, half in found if look.hits >= _least_hits(schedule)]
+    if p_lower > 0 and not any(clopper_pearson_lower_holds(p_lower, look.hits, look.n, half) for look, half in won):
         return False
     if p_upper >= 1 or Fraction(p_upper) >= 1 - Fraction(p_lower):
         return True

@@ -174,9 +174,11 @@ def _impossible_looks(claimed: Claim, promised: AuditTerms) -> Iterator[str]:
     looks = claimed.looks or ()
     if tuple(look.n for look in looks) != promised.schedule.looks[: len(looks)]:
         yield f"votes were counted at {', '.join(str(look.n) for look in looks)[:80]} copies, which was not promised"
+        return
     for before, after in pairwise((NO_VOTES, *looks)):
         if not _may_follow(before, after, len(claimed.selection.classes)):
-            yield f"after {before.hits} hits and {before.others} others, look {tuple(after)} is not possible"
+            yield f"after {before.hits} hits and {before.others} others, look {tuple(after)!r:.80} is not possible"
+            return
     if claimed.looks is not None and _last(claimed) != (looks[-1] if looks else NO_VOTES):
         yield f"the last look is not that of the counts, {tuple(_last(claimed))}"
 

@@ -146,7 +146,10 @@ def _runner_up(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     out all the others.)
     """
     halves = [(look, level / 2) for look, level in taken(looks, schedule)]
-    p_lower = max([0.0, *(clopper_pearson_below(look.hits, look.n, half) for look, half in halves)])
+    # Of several looks, one with a single hit proves nothing: docs/looks.md, "Positions in a batch".
+    least = 2 if len(schedule.looks) > 1 else 1
+    won = [(look, half) for look, half in halves if look.hits >= least]
+    p_lower = max([0.0, *(clopper_pearson_below(look.hits, look.n, half) for look, half in won)])
     p_upper = min([1.0, *(clopper_pearson_above(look.others, look.n, half) for look, half in halves)])
     return p_lower, min(p_upper, float_above(1 - Fraction(p_lower)))
 

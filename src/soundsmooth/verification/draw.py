@@ -8,6 +8,8 @@ from fractions import Fraction
 from ..smoothing.blocks import VoteBlock
 from .statements import Claimed
 
+#: With looks there are places without blocks, so that a small file can have more of them than memory holds.
+MOST_PLACES, MOST_DRAWN = 10**8, 5 * 10**6
 #: s of B numbers, in order, uniform among all such sets. Tests may give another one.
 Draw = Callable[[int, int], Sequence[int]]
 
@@ -50,6 +52,15 @@ class Places:
 
 def number_to_draw(asked: str, blocks: int) -> int:
     """s from what the auditor asked for: "5%" (rounded up), "all", or a number of blocks (with looks, of places)."""
+    found = _asked_for(asked, blocks)
+    if blocks > MOST_PLACES:
+        raise ValueError(f"the run's blocks are too small for a replay: {blocks} places are too many to draw from")
+    if found > MOST_DRAWN:
+        raise ValueError(f"at most {MOST_DRAWN} of the {blocks} blocks can be drawn, not {found}: ask for fewer")
+    return found
+
+
+def _asked_for(asked: str, blocks: int) -> int:
     try:
         if asked == "all":
             return blocks
