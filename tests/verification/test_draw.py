@@ -33,9 +33,9 @@ def test_where_no_bad_block_may_escape_only_all_will_do() -> None:
 
 def test_what_memory_does_not_hold_is_not_drawn() -> None:
     """A run with looks and blocks of one copy has a place for each copy that could have voted."""
-    assert number_to_draw("all", 5 * 10**6) == number_to_draw("5%", 10**8) == 5 * 10**6
+    assert number_to_draw("all", 25 * 10**6) == number_to_draw("25%", 10**8) == 25 * 10**6
     with pytest.raises(ValueError, match="blocks are too small for a replay"):
         number_to_draw("1", 10**10)
-    for asked in ("6%", "all", "5000001"):
+    for asked in ("26%", "all", "25000001"):
         with pytest.raises(ValueError, match="ask for fewer"):
             number_to_draw(asked, 10**8)

@@ -9,7 +9,7 @@ from ..smoothing.blocks import VoteBlock
 from .statements import Claimed
 
 #: With looks there are places without blocks, so that a small file can have more of them than memory holds.
-MOST_PLACES, MOST_DRAWN = 10**8, 5 * 10**6
+MOST_PLACES, MOST_DRAWN = 10**8, 25 * 10**6
 #: s of B numbers, in order, uniform among all such sets. Tests may give another one.
 Draw = Callable[[int, int], Sequence[int]]
 
