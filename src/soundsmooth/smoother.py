@@ -24,6 +24,7 @@ from .models.load import recipe_of
 from .models.options import Precision
 from .noise import Gaussian, Law
 from .noise.sources import NoiseMode
+from .runs.artifact_file import artifact_path, chosen_way, keep_artifact
 from .runs.engines import Engine, remote_pool
 from .runs.information import names_of
 from .runs.lone_image import certify_image
@@ -65,6 +66,11 @@ class Smoother:
     of each image are voted again, alone), "checked", "assumed".
 
     `layout` reorders the axes of every image before anything else: "nhwc-to-nchw" for channels-last data.
+
+    `compile` says how a torch model runs: as it is ("none"), as a "cuda-graph", compiled ("torch-compile"), or with
+    kernels that are chosen by timing, once ("tuned"). "auto" compiles for long runs on a GPU. Tuned kernels are kept in
+    the `artifact`'s file, or beside the run, and the next run that names the file takes them from there. They are
+    code: take only your own.
     """
 
     def __init__(
@@ -80,7 +86,8 @@ class Smoother:
         device: str | None = None,
         dtype: Precision | None = None,
         channels_last: bool = False,
-        compile: Compilation = "none",
+        compile: Compilation = "auto",
+        artifact: str | Path | None = None,
         threads: SupportsIndex | None = None,
         workers: int | None = None,
         weights: str | Path | None = None,
@@ -104,6 +111,7 @@ class Smoother:
             law = Gaussian(sigma, k, grid)
         assert law is not None
         self._model, self._layout = model, layout
+        self._artifact = None if artifact is None else Path(artifact)
         self._options: dict[str, Any] = {
             "device": device,
             "dtype": dtype,
@@ -152,7 +160,9 @@ class Smoother:
         reject_positional(others, "certify(x, n0=100, n=100_000, alpha=0.001) takes its settings by name")
         asked = _asked(radii, width, patience, looks, skip_wrong)
         inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound, **asked)
-        plan = plan_run(LocalPool(self.smoothing), inputs, chosen, secret(seed, nonce))
+        plan = plan_run(self.pool(), inputs, chosen, secret(seed, nonce))
+        if plan.artifact is not None and self._artifact is not None:
+            keep_artifact(self._artifact, plan.artifact)
         self._tell(plan)
         return certify_image(plan, self.smoothing.replicas[0])
 
@@ -202,9 +212,12 @@ class Smoother:
         asked = _asked(radii, width, patience, looks, skip_wrong)
         chosen, begun = settings(n0, n, alpha, bound, noise, **asked), begun_terms(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
-        with self.pool(engine, begun) as pool, ExitStack() as on_error:
+        kept = self.artifact_for(path)
+        with self.pool(engine, begun, kept) as pool, ExitStack() as on_error:
             names = names_of(self._model, data)
-            plan, store = start_run(pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names)
+            plan, store = start_run(
+                pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names, artifact=kept
+            )
             on_error.callback(store.close)
             self._tell(plan)
             with meter_of(plan, store) if progress else nullcontext() as meter:
@@ -241,7 +254,10 @@ class Smoother:
         with self.pool(engine) as pool:
             asked = _asked(radii, width, patience, looks, skip_wrong)
             chosen = settings(n0, n, alpha, bound, noise, **asked)
-            return plan_run(pool, inputs, chosen, secret(seed), try_rows=False).promise
+            plan = plan_run(pool, inputs, chosen, secret(seed), try_rows=False)
+        if plan.artifact is not None and self._artifact is not None:
+            keep_artifact(self._artifact, plan.artifact)
+        return plan.promise
 
     def predict(
         self,
@@ -297,10 +313,19 @@ class Smoother:
         made = recipe_of(self._model, **self._options)
         return SmootherRecipe(made, self.smoothing.law, self.smoothing.batch)
 
-    def pool(self, engine: str = "local", begun: RunTerms | None = None) -> WorkerPool:
-        """The pool that votes. A run that has begun keeps its batch: what fits on a GPU was found by trying."""
+    def artifact_for(self, out: Path | None) -> Path | None:
+        """The file of tuned kernels: the one that was named, or the one beside a run."""
+        return self._artifact or (None if out is None else artifact_path(out))
+
+    def pool(self, engine: str = "local", begun: RunTerms | None = None, artifact: Path | None = None) -> WorkerPool:
+        """The pool that votes. A run that has begun keeps its batch and how the model runs: both were tried out."""
+        way = chosen_way(begun, self._options["compile"], artifact or self._artifact)
         if engine != "local":
-            return remote_pool(engine, self.recipe().with_batch(None if begun is None else begun.batch), self._workers)
+            recipe = self.recipe().with_batch(None if begun is None else begun.batch).with_way(**way)
+            return remote_pool(engine, recipe, self._workers)
+        if begun is not None or way["artifact"] is not None:
+            for replica in self.smoothing.replicas:
+                replica.model.run_as(way["compile"], way["artifact"])
         if begun is None or self.smoothing.batch is not None or self.smoothing.model.placement is None:
             return LocalPool(self.smoothing)
         return LocalPool(replace(self.smoothing, batch=begun.batch))

@@ -31,6 +31,11 @@ class Settings:
     """The looks that answer it. They follow from goal, law and model, and are promised."""
 
     @property
+    def stops_early(self) -> bool:
+        """Whether an image may stop before it has n copies."""
+        return self.goal is not None and self.goal.stops_early
+
+    @property
     def schedule(self) -> Schedule:
         """When votes are counted and how α is spent: once, at n, unless there are looks."""
         return Schedule.fixed(self.n, self.alpha) if self.looks is None else self.looks.schedule(self.bound)

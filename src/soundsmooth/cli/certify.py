@@ -18,7 +18,7 @@ from ..runs.store import Store
 from ..runs.stored import Failure, RunTerms
 from .options import Choices, as_written, dashed
 from .plain import say, screen
-from .prepare import chosen_settings, engine_name, is_demo, named_files, pool_and_images
+from .prepare import artifact_file, chosen_settings, engine_name, is_demo, named_files, pool_and_images
 from .screens import show_head, show_row, show_summary
 
 ALL_IMAGES = 1000
@@ -43,7 +43,7 @@ def run_certify(choices: Choices) -> None:
     with output, pool_and_images(choices, begun) as (pool, images), advised():
         plan, store = start_run(
             pool, images, chosen, hidden, kept, votes=votes, allow_mixed=mixed, commitment=noted,
-            may_take_over=unseeded, names=names,
+            may_take_over=unseeded, names=names, artifact=artifact_file(choices),
         )  # fmt: skip
         with store:
             _finish(console, plan, store, output)
@@ -66,7 +66,7 @@ def _finish(console: Console, plan: RunPlan, store: Store, output: Output) -> No
             )
         show_row(console, record)
 
-    notices = [each for each in (plan.notice, plan.slower) if each is not None]
+    notices = [each for each in (plan.notice, plan.slower, plan.chosen) if each is not None]
     show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence, notices)
     _show_before(console, store)
     ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)

@@ -6,6 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ..certification.promise import secret
+from ..runs.artifact_file import keep_artifact
 from ..runs.output import check_new_file
 from ..runs.plan import plan_run
 from .options import Choices
@@ -23,7 +24,12 @@ def print_promise(choices: Choices) -> None:
         )
     chosen, hidden = chosen_settings(choices), secret(choices.get("seed"))
     with pool_and_images(choices, None) as (pool, images):
-        promise = plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed")), try_rows=False).promise
+        plan = plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed")), try_rows=False)
+    promise, kept = plan.promise, choices.path("artifact")
+    if plan.artifact is not None:
+        if kept is None:
+            raise ValueError("commit needs --artifact with --compile tuned: certify has to vote with the same kernels")
+        keep_artifact(kept, plan.artifact)
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)

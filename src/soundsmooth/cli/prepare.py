@@ -12,6 +12,9 @@ from ..core.grid import Grid
 from ..core.limits import seconds
 from ..data.load import load
 from ..exact import positive
+from ..models.compiled import AUTO
+from ..runs.artifact_file import artifact_path, chosen_way
+from ..runs.database import is_run
 from ..runs.engines import ENGINES, remote_pool
 from ..runs.pools import WorkerPool
 from ..runs.stored import RunTerms
@@ -46,7 +49,13 @@ def named_files(choices: Choices) -> tuple[str, str]:
 
 
 def smoother(choices: Choices) -> Smoother:
-    return Smoother(**_keywords(choices))
+    return Smoother(**_keywords(choices), artifact=choices.path("artifact"))
+
+
+def artifact_file(choices: Choices) -> Path | None:
+    """Where tuned kernels are kept: in the file that was named, or beside the run."""
+    out = choices.path("out")
+    return choices.path("artifact") or (artifact_path(out) if out is not None and is_run(out) else None)
 
 
 def _keywords(choices: Choices) -> dict[str, Any]:
@@ -96,9 +105,10 @@ def pool_and_images(choices: Choices, begun: RunTerms | None) -> Iterator[tuple[
     name = engine_name(choices)
     if name == "local":
         smooth = smoother(choices)
-        yield smooth.pool("local", begun), inputs(choices, smooth.smoothing.law.grid)
+        yield smooth.pool("local", begun, artifact_file(choices)), inputs(choices, smooth.smoothing.law.grid)
         return
-    how = SmootherRecipe.of(**_keywords(choices)).with_batch(None if begun is None else begun.batch)
+    way = chosen_way(begun, choices.get("compile", AUTO), artifact_file(choices))
+    how = SmootherRecipe.of(**_keywords(choices)).with_batch(None if begun is None else begun.batch).with_way(**way)
     images = inputs(choices, how.grid)
     with remote_pool(name, how, **choices.going_to(To.POOL)) as pool:
         yield pool, images

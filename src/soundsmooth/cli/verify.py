@@ -24,7 +24,7 @@ from ..models.onnx_file import read_model
 from ..models.registry import digest_binds
 from ..smoothing.classifier import Smoothing
 from ..verification import AuditInputs, Replay, Verification, audit_file
-from ..verification.promised import promised_smoothing
+from ..verification.from_python import smoothing_of, trusted_artifact
 from .meaning import meaning
 from .options import BETA, Choices, To
 from .plain import print_line, printable, say, screen
@@ -74,7 +74,9 @@ def _given(choices: Choices) -> AuditInputs:
 
 def _smoothing(choices: Choices, promise: Promise) -> Smoothing:
     model = _embedded_model(promise) if is_demo(choices) else choices.get("model")
-    return promised_smoothing(model, promise, choices.going_to(To.SMOOTHER))
+    trusts = choices.get("trust_artifact", False)
+    artifact = trusted_artifact(choices.get("target"), choices.path("artifact")) if trusts else None
+    return smoothing_of(model, promise, choices.going_to(To.SMOOTHER), artifact)
 
 
 def _inputs(choices: Choices, grid: Grid) -> Inputs:

@@ -47,7 +47,7 @@ class CallableModel(Model):
     @classmethod
     def of(cls, source: ModelSource, options: ModelOptions) -> "CallableModel":
         options.reject(
-            ("device", "dtype", "channels_last", "compile", "output"),
+            ("device", "dtype", "channels_last", "compile", "artifact", "output"),
             "a callable gets float32 batches in NumPy; device, dtype and the rest are its own affair",
         )
         return cls(source.model, options.independence, source.made_by)

@@ -1,11 +1,16 @@
 """Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
 from typing import Any, Literal, get_args
 
-Compilation = Literal["none", "cuda-graph", "torch-compile"]
+#: What a promise may say.
+Promised = Literal["none", "cuda-graph", "torch-compile", "tuned"]
+#: What a user may ask for: `auto` becomes one of the others before the promise.
+Compilation = Literal["auto", "none", "cuda-graph", "torch-compile", "tuned"]
+AUTO, TUNED = "auto", "tuned"
+PROMISED: tuple[Promised, ...] = get_args(Promised)
 COMPILATIONS: tuple[Compilation, ...] = get_args(Compilation)
 
 #: A batch goes in, scores come out, on the device.
@@ -13,12 +18,16 @@ Forward = Callable[[Any], Any]
 
 
 def forward_of(module: Any, how: str, device: str) -> Forward:
-    """The module, run in one of the ways; a ValueError for a way that there is not."""
+    """The module, run in one of the ways; a ValueError for a way that there is not.
+
+    `tuned` is for one shape of batches, which `tuning` makes ready. Those of other shapes need no tuning: on a GPU
+    their kernels are launched together.
+    """
     if how not in COMPILATIONS:
         raise ValueError(f"compile must be one of {', '.join(COMPILATIONS)}, not {how!r}")
-    if how == "cuda-graph":
-        if device != "cuda":
-            raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
+    if how == "cuda-graph" and device != "cuda":
+        raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
+    if how == "cuda-graph" or (how == "tuned" and device == "cuda"):
         return OncePerShape(partial(CudaGraph, module))
     if how == "torch-compile":
         return OncePerShape(partial(Compiled, module))
@@ -81,19 +90,28 @@ NOTHING_BY_TIMING: tuple[tuple[str, bool], ...] = (("deterministic", True), ("tr
 
 
 class Compiled:
-    """torch.compile for one shape. A second compilation would be another F: it is an error."""
+    """torch.compile for one shape. A second compilation would be another F: it is an error.
 
-    def __init__(self, module: Any, batch: Any) -> None:
+    Kernels are not chosen by timing, unless the `options` of torch's compiler say so.
+    """
+
+    def __init__(self, module: Any, batch: Any, options: Mapping[str, object] | None = None) -> None:
         import torch
-        from torch import _inductor
 
         self._compiler: Any = torch.compiler
         compiler: Any = torch
-        known = set(_inductor.list_options())
-        option = next(option for option in NOTHING_BY_TIMING if option[0] in known)
-        self._run = compiler.compile(module, dynamic=False, options=dict([option]))
+        chosen = nothing_by_timing() if options is None else dict(options)
+        self._run = compiler.compile(module, dynamic=False, options=chosen)
         self._run(batch)
 
     def __call__(self, batch: Any) -> Any:
         with self._compiler.set_stance("fail_on_recompile"):
             return self._run(batch)
+
+
+def nothing_by_timing() -> dict[str, object]:
+    """The options with which torch's compiler makes the same kernels in each process."""
+    from torch import _inductor
+
+    known = set(_inductor.list_options())
+    return dict([next(option for option in NOTHING_BY_TIMING if option[0] in known)])

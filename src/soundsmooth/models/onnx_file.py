@@ -106,7 +106,7 @@ class OnnxModel(Model):
     @classmethod
     def of(cls, source: ModelSource, options: ModelOptions) -> "OnnxModel":
         options.reject(
-            ("weights", "channels_last", "dtype", "compile"),
+            ("weights", "channels_last", "dtype", "compile", "artifact"),
             "an ONNX file holds its weights, layout and precision: leave weights, channels-last, dtype and compile out",
         )
         return cls(source.model, options.device, options.threads, options.independence, options.timeout, options.output)

@@ -1,7 +1,7 @@
 """What a user may say of a model beside the model itself."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +28,9 @@ class ModelOptions:
     dtype: str | None = None
     """float32, bfloat16 or float16; or as people write them."""
     channels_last: bool = False
-    compile: str = "none"
+    compile: str = "auto"
+    artifact: bytes | None = field(default=None, repr=False)
+    """Kernels that were tuned before."""
     threads: int | None = None
     independence: str | Independence = "auto"
     weights: str | Path | None = None
@@ -46,8 +48,9 @@ class ModelOptions:
             raise ValueError("timeout is for untrusted models, which run in a process of their own")
 
     def reject(self, names: Iterable[str], why: str) -> None:
-        """A ValueError if one of these options was given; the device "cpu" is none."""
-        usual = {field.name: (field.default,) for field in fields(self)} | {"device": (None, "cpu")}
+        """A ValueError if one of these options was given. The device "cpu" and compile "none" ask for nothing."""
+        usual: dict[str, tuple[object, ...]] = {each.name: (each.default,) for each in fields(self)}
+        usual |= {"device": (None, "cpu"), "compile": ("auto", "none")}
         if any(getattr(self, name) not in usual[name] for name in names):
             raise ValueError(why)
 

@@ -59,6 +59,8 @@ class ModelKind:
     """Packages whose versions are recorded beside a certificate, if they are imported."""
     elsewhere: tuple[str, ...] = ()
     """Those among them that may be imported in another process only: these are always recorded."""
+    with_others: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Flags that are there exactly if another flag has a value: its name, and the value."""
     options: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, Any]] = no_options
     """What `ModelOptions` must say, so that a model votes as one with this promise and these flags did."""
 
@@ -125,6 +127,12 @@ class Model(ABC):
     """Why its rows cannot be voted alone, if they would have been measured otherwise."""
     slower: str | None = None
     """That what votes takes longer than what was given, and why, if that was seen."""
+    chosen: str | None = None
+    """How it runs, and what that gains, if that was chosen by measuring."""
+    artifact: bytes | None = None
+    """Its kernels, if they were chosen by timing."""
+    tuned_batch: int | None = None
+    """The batch size for which they were chosen."""
 
     @classmethod
     @abstractmethod
@@ -152,6 +160,16 @@ class Model(ABC):
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         """Get ready for batches of inputs of this shape, before the identity is promised: prove what can be proved."""
+        return
+
+    def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
+        """Choose by measuring how to run, where that was left open, for a run of so many copies in batches of the first
+        of these sizes, or of another one. Before `prepare` and the promise, which fixes what is chosen.
+        """
+        return
+
+    def run_as(self, compilation: str, artifact: bytes | None) -> None:
+        """Run in the way that was promised, with these kernels if it is `tuned`. Before `prepare`."""
         return
 
     def changes(self) -> Callable[[], bool]:

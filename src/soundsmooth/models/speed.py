@@ -1,11 +1,11 @@
-"""Whether the graph that votes takes longer than the module that it was made of, and which operators cost that."""
+"""How long forward passes take: whether the graph that votes is as fast as its module, and whether compiling pays."""
 
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .compiled import Forward
+from .compiled import Forward, forward_of
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +16,10 @@ TOLERATED = 1.03
 ROUNDS = 5
 #: So many operators are named.
 MOST_NAMED = 3
+#: Seconds of forward passes from which on it pays to compile. That takes about a minute, and saves a third or more.
+PAYS = 300.0
+#: What is compiled is taken if it takes at most this share of the time.
+FASTER = 0.97
 
 
 def describe_slower(
@@ -25,7 +29,7 @@ def describe_slower(
     import torch
 
     with torch.inference_mode():
-        rounds = [[_seconds(forward, batch, clock) for forward in (module, graph)] for _ in range(ROUNDS + 1)]
+        rounds = [[seconds_of_passes(each, batch, 1, clock) for each in (module, graph)] for _ in range(ROUNDS + 1)]
         ratio = median(after for _, after in rounds[1:]) / median(before for before, _ in rounds[1:])
         if ratio <= TOLERATED:
             return None
@@ -35,13 +39,43 @@ def describe_slower(
     return f"{share}; most of that is {costly}" if costly else share
 
 
-def _seconds(forward: Forward, batch: "torch.Tensor", clock: Callable[[], float]) -> float:
-    """Until the scores are there, also on a GPU."""
-    _wait_for(batch)
-    start = clock()
-    forward(batch)
-    _wait_for(batch)
-    return clock() - start
+def faster_compiled(
+    module: Forward, batch: "torch.Tensor", copies: int, clock: Callable[[], float] = time.perf_counter
+) -> tuple[Forward, str] | None:
+    """The module compiled, and a sentence on what it gains; None if a run of so many copies is too short for that, if
+    compiling fails, or if it gains nothing.
+    """
+    before = _usual_seconds(module, batch, clock)
+    expected = before * copies / len(batch)
+    if expected < PAYS:
+        return None
+    try:
+        compiled = forward_of(module, "torch-compile", batch.device.type)
+        after = _usual_seconds(compiled, batch, clock)
+    except RuntimeError:  # no compiler, or too little memory
+        return None
+    if after > FASTER * before:
+        return None
+    saved = (1 - after / before) * expected / 60
+    return compiled, f"compiled: {before / after:.2f} times as fast as before, which saves up to {saved:.0f} min"
+
+
+def _usual_seconds(forward: Forward, batch: "torch.Tensor", clock: Callable[[], float]) -> float:
+    """The median of some passes, after one that counts for nothing."""
+    return median([seconds_of_passes(forward, batch, 1, clock) for _ in range(ROUNDS + 1)][1:])
+
+
+def seconds_of_passes(forward: Forward, batch: "torch.Tensor", passes: int, clock: Callable[[], float]) -> float:
+    """Until all scores are there, also on a GPU."""
+    import torch
+
+    with torch.inference_mode():
+        _wait_for(batch)
+        start = clock()
+        for _ in range(passes):
+            forward(batch)
+        _wait_for(batch)
+        return clock() - start
 
 
 def _wait_for(batch: "torch.Tensor") -> None:

@@ -1,25 +1,27 @@
 """A torch.nn.Module on any device, as a model."""
 
 import copy
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import describe_error, first_line
 from ..core.independence import CHECKED, PROVED, Independence, measured, parse_demand, unproved_independence
 from ..core.layouts import axes_hint
 from ..core.machine import InputPlacement, check_batch_memory, describe_batch
-from ..independence.proof import export_module, prove_torch, without_detours
-from .compiled import COMPILATIONS, Forward, forward_of
+from .artifact import WAY_OUT, Artifact
+from .compiled import TUNED
 from .digest import module_digest
 from .model_source import Factory, ModelSource, is_torch_module
 from .options import ModelOptions, precision_name
-from .outputs import Output, flagged_output, is_output_flag, output_flag
-from .protocol import CLOSED, OPEN, Identity, Model, ModelKind, Votes, declared_classes
+from .outputs import Output, output_flag
+from .protocol import Identity, Model, Votes
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
-from .speed import describe_slower
-from .torch_flags import BOOLEAN, FLAGS, torch_flags
+from .torch_devices import device_kind, device_named, device_of
+from .torch_flags import torch_flags
+from .torch_kind import SHORTENED, TORCH_KIND
+from .voting_graphs import VotingGraphs
 from .waiting_voters import why_not_alone, why_not_remade
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
 
@@ -28,31 +30,7 @@ if TYPE_CHECKING:
 
 #: In the error of a torch.export program that gets another batch size, and how to export it instead.
 FIXED_BATCH = ".size()[0] == "
-#: In the promise, where the graph that votes is not the exported one.
-SHORTENED = "shortened"
 FREE = 'export it with dynamic_shapes=[{0: torch.export.Dim("batch")}]'
-
-
-def _promised_options(promised: Mapping[str, str], flags: Mapping[str, str]) -> dict[str, Any]:
-    options: dict[str, Any] = {"dtype": promised["precision"], "compile": flags.get("compile", "none")}
-    options["channels_last"] = flags.get("layout") == "channels_last"
-    if flags.get("runs") == "module":  # then the module voted itself, not a graph that was made of it
-        options["independence"] = "assumed"
-    if "output" in flags:
-        options["output"] = flagged_output(flags["output"])
-    return options
-
-
-class VotingGraph(NamedTuple):
-    """The graph that votes in a module's place."""
-
-    forward: Forward
-    read: Snapshot
-    """The numbers that it reads."""
-    shortened: bool
-    """Whether it has fewer masks and copies than the one that was exported."""
-    slower: str | None = None
-    """That it takes longer than the module, where that was seen."""
 
 
 class TorchModel(Model):
@@ -62,24 +40,7 @@ class TorchModel(Model):
     later changes of the caller's module away from the promise. Of a wrapped module it is a copy of the one inside.
     """
 
-    kind = ModelKind(
-        "torch",
-        flags={
-            **{name: flag.values for name, flag in FLAGS.items()},
-            "autocast": BOOLEAN,
-            "layout": ("contiguous", "channels_last"),
-            "compile": COMPILATIONS,
-            "digest": (CLOSED, OPEN),
-            "graph": (SHORTENED,),
-            "output": is_output_flag,
-            "runs": ("module", "exported-graph"),
-            "threads": None,
-        },
-        optional=("compile", "digest", "graph", "output", "runs"),
-        devices=None,  # the name of the GPU
-        software=("torch", "triton"),
-        options=_promised_options,
-    )
+    kind = TORCH_KIND
 
     def __init__(
         self,
@@ -92,6 +53,7 @@ class TorchModel(Model):
         compilation: str = "none",
         made_by: Factory | None = None,
         output: Output = None,
+        artifact: bytes | None = None,
     ) -> None:
         import torch
 
@@ -102,24 +64,23 @@ class TorchModel(Model):
             torch.set_num_threads(threads)  # torch knows only one number for the whole process
         self.demand = parse_demand(independence)
         self._independence = unproved_independence(self.demand)
-        self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
-        """By the shape of batches."""
         self._shortened = False
         self._not_alone: dict[tuple[int, ...], str | None] = {}
         """By the shape of inputs: why it cannot vote on one of them alone."""
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
-        self._device = _device_of(module) if device is None else _device_named(device)
+        self._device = device_of(module) if device is None else device_named(device)
         self._channels_last = channels_last
         self.remarks = tuple(unwrapping_remarks(module))
         self._module = self._private_copy(module)
-        self._compilation, self._output = compilation, output
+        self._output = output
         self._scoring = Scoring(self._module, output).eval()
-        self._plain = forward_of(self._scoring, compilation, self._device.type)
         self._check_statistics()
         self._check_weights()
         self._digest = module_digest(self._module)
+        self._voting = VotingGraphs(self._scoring, compilation, self._device, self._read(artifact))
+        self._note_way()
         self._weights = Snapshot(self._module)
         self._made_by = made_by
         if self._independence.measured:
@@ -157,7 +118,15 @@ class TorchModel(Model):
             options.compile,
             source.made_by,
             options.output,
+            options.artifact,
         )
+
+    def _read(self, content: bytes | None) -> Artifact | None:
+        """The artifact with this content; a ValueError if it was tuned for another model."""
+        artifact = None if content is None else Artifact.of(content)
+        if artifact is not None and artifact.model != self._digest.sha256:
+            raise ValueError(f"the artifact was tuned for another model; {WAY_OUT}")
+        return artifact
 
     @classmethod
     def sendable(cls, source: Any, options: dict[str, Any]) -> object:
@@ -180,7 +149,7 @@ class TorchModel(Model):
             self.kind.name,
             self._digest.sha256,
             precision=self._precision,
-            device=self._device_kind(),
+            device=device_kind(self._device),
             flags=self.flags(),
             independence=self._independence,
             first_digest=self._digest.first,
@@ -197,10 +166,12 @@ class TorchModel(Model):
         if self.demand not in ("auto", PROVED):
             self._try_batch(shape, batch)
             return
-        if (batch, *shape) not in self._graphs:
-            self._graphs.setdefault((batch, *shape), self._graph(shape, batch))  # another thread's may be in use by now
-        graph = self._graphs[batch, *shape]
-        self._shortened, self.slower = (False, None) if graph is None else (graph.shortened, graph.slower)
+        graph, report = self._voting.prove(self._example(shape, batch))
+        if report is not None:
+            self.report = report
+        if graph is None and self.demand == PROVED and self.report is not None:
+            raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
+        self._shortened, self.classes = (False, self.classes) if graph is None else (graph.shortened, graph.classes)
         self._independence = self._without_proof(shape, batch) if graph is None else PROVED
 
     def _without_proof(self, shape: tuple[int, ...], batch: int) -> Independence:
@@ -228,28 +199,36 @@ class TorchModel(Model):
             reason = f"{describe_error(error)}{axes_hint(shape)}"
             raise ValueError(f"the model failed on a batch of shape {[batch, *shape]}: {reason}") from error
 
-    def _graph(self, shape: tuple[int, ...], batch: int) -> VotingGraph | None:
-        """The graph for batches of inputs of a shape, if it is proved; without detours if that one is proved."""
-        example = self._example(shape, batch)
-        exported = export_module(self._scoring, example)
-        for made in filter(None, (without_detours(exported, example), exported)):
-            self.report = report = prove_torch(made, example)
-            if report.proved and made.graph is not None:
-                self.classes = declared_classes(made.scores)
-                forward = forward_of(made.graph, self._compilation, self._device.type)
-                return VotingGraph(forward, Snapshot(made.graph), made is not exported, self._slower(forward, example))
-        if self.demand == PROVED:
-            raise ValueError(f"independence cannot be proved for this module: {report.reason}")
-        return None
+    def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
+        """Tune, if that was asked for, or decide what `auto` is."""
+        tunes = self._voting.compilation == TUNED and self.artifact is None
+        if tunes or self._device.type == "cuda":
+            self.prepare(shape, batches[0])
+        if tunes:
+            self._tune(shape, batches)
+        elif self._device.type == "cuda":
+            self._voting.settle(self._example(shape, batches[0]), copies)
+        self._note_way()
 
-    def _slower(self, forward: Forward, example: "torch.Tensor") -> str | None:
-        """On a GPU, where passes are short and nobody else is at work. What is compiled is another module."""
-        if self._device.type != "cuda" or self._compilation != "none":
-            return None
-        try:
-            return describe_slower(self._scoring, forward, example)
-        except RuntimeError:  # the batch does not fit beside the passes, or the module cannot run as it is
-            return None
+    def _tune(self, shape: tuple[int, ...], batches: Sequence[int]) -> None:
+        if not self._independence.proved:
+            raise ValueError(
+                "compile tuned is for modules whose rows are proved to be independent, and these are "
+                f"{self._independence.text}: choose torch-compile"
+            )
+        self._voting.tune(partial(self._example, shape), batches, self._digest.sha256)
+        if module_digest(self._module) != self._digest:
+            raise ValueError("the model changed while its kernels were tuned; a base classifier must keep no state")
+
+    def run_as(self, compilation: str, artifact: bytes | None) -> None:
+        self._voting.run_as(compilation, self._read(artifact))
+        self._note_way()
+
+    def _note_way(self) -> None:
+        """What others are to know of how it runs."""
+        tuned = self._voting.artifact
+        self.artifact, self.tuned_batch = (None, None) if tuned is None else (tuned.content, tuned.way.batch)
+        self.slower, self.chosen = self._voting.slower, self._voting.chosen
 
     def _example(self, shape: tuple[int, ...], batch: int) -> "torch.Tensor":
         """A batch to export with; a ValueError if there is no memory for it."""
@@ -263,14 +242,12 @@ class TorchModel(Model):
 
     def forward(self, batch: "torch.Tensor") -> Any:
         """The scores, from what votes on inputs of this shape: the graph that was proved for it, or the module."""
-        graph = self._graphs.get(tuple(batch.shape))
-        return self._plain(batch) if graph is None else graph.forward(batch)
+        return self._voting.forward(batch)
 
     def changes(self) -> Callable[[], bool]:
         """Of graphs, whether the numbers that they read have changed; of the module, whether its digest has."""
-        graphs = [graph.read.compare() for graph in filter(None, self._graphs.values())]
         if self._independence.proved:
-            return lambda: any(changed() for changed in graphs)
+            return self._voting.changes()
         seen = self._weights.compare()
         return lambda: seen() and module_digest(self._module) != self._digest
 
@@ -283,9 +260,10 @@ class TorchModel(Model):
             self._precision,
             self._channels_last,
             independence=self.demand,
-            compilation=self._compilation,
+            compilation=self._voting.compilation,
             made_by=self._made_by,
             output=self._output,
+            artifact=self.artifact,
         )
         if other.identity() != self.identity():
             raise ValueError(
@@ -401,16 +379,12 @@ class TorchModel(Model):
             if part.training:
                 raise ValueError(f"the module {name or 'itself'!r} went into training mode while it was certified")
 
-    def _device_kind(self) -> str:
-        if self._device.type == "cuda":
-            return f"cuda {self._torch.cuda.get_device_name(self._device)}"
-        return self._device.type
-
     def flags(self) -> dict[str, str]:
         """torch's flags, and how the module runs."""
         return {
             "layout": "channels_last" if self._channels_last else "contiguous",
-            "compile": self._compilation,
+            "compile": self._voting.promised,
+            **({} if self._voting.artifact is None else {"artifact": self._voting.artifact.digest}),
             "runs": "exported-graph" if self._independence.proved else "module",
             **({"graph": SHORTENED} if self._shortened else {}),
             "threads": str(self._torch.get_num_threads()),
@@ -418,21 +392,3 @@ class TorchModel(Model):
             **{name: str(value) for name, value in torch_flags().items()},
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
-
-
-def _device_named(name: str) -> "torch.device":
-    """`cuda` alone means the first GPU; which one must not change when somebody selects another."""
-    import torch
-
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be cpu, cuda or cuda:1 and so on, not {name!r}") from None
-    return torch.device("cuda", 0) if device.type == "cuda" and device.index is None else device
-
-
-def _device_of(module: "torch.nn.Module") -> "torch.device":
-    import torch
-
-    parameter = next(module.parameters(), None)
-    return torch.device("cpu") if parameter is None else parameter.device

@@ -1,7 +1,7 @@
 """A run before its first coin is tossed: what it promises, and everything that is needed to keep the promise."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -48,8 +48,10 @@ def plan_run(
     `continued` keeps the labels that it promised, be they classes or not.
     """
     images = some(inputs.levels)
-    found, labels = pool.survey(images, settings), () if continued else inputs.labels
+    found, labels = pool.survey(images, settings, len(inputs)), () if continued else inputs.labels
     check_labels(labels, found.classes)
+    if allow_mixed and found.artifact is not None:
+        raise ValueError("tuned kernels are for one kind of device: leave out --allow-mixed, or choose another compile")
     identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
     settings = with_looks(settings, found, inputs)
     promise = promise_of(found, identity, inputs, settings, secret)
@@ -71,6 +73,8 @@ def plan_run(
         found.environment,
         notice,
         found.slower,
+        found.chosen,
+        found.artifact,
     )
 
 
@@ -168,12 +172,16 @@ class RunPlan:
     """What the user is to be told of the rows' independence before the first vote."""
     slower: str | None = None
     """What the user is to be told of the speed, if the model would be faster as it was given."""
+    chosen: str | None = None
+    """How the model runs, if that was chosen by measuring."""
+    artifact: bytes | None = field(default=None, repr=False)
+    """The model's kernels, if they were chosen by timing."""
 
     @cached_property
     def job(self) -> VotingJob:
         """What a worker has to know."""
         key = self.secret.key(self.promise)
-        return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key)
+        return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key, self.artifact)
 
     def image(self, place: int) -> Image:
         """What a worker sees of the image at a place."""

@@ -86,10 +86,10 @@ class WorkerPool(ABC):
         """What is recorded about it beside a certificate."""
         return {}
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
-        """What is to be promised of the model; a ValueError if it cannot be loaded."""
+    def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
+        """What is to be promised of the model, for `count` images like these; a ValueError if it cannot be loaded."""
         self._first = self.start_worker()
-        self._first.call("survey", images, settings)
+        self._first.call("survey", images, settings, count)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"
         found: ModelSurvey = self._first_answer(work, advice, FIRST_SECONDS)
         return found
@@ -156,9 +156,9 @@ class LocalPool(WorkerPool):
             self._answered.wait_for(lambda: any(worker.answers for worker in local), seconds)
             return [Message(worker, worker.answers.popleft()) for worker in local for _ in range(len(worker.answers))]
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
+    def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
         """In the thread that asks: there is nobody to wait for."""
-        return Worker(self._smoothing).survey(images, settings)
+        return Worker(self._smoothing).survey(images, settings, count)
 
     def check_rows(self, images: Sequence[Levels], settings: Settings) -> int | None:
         return Worker(self._smoothing).check(images, settings)

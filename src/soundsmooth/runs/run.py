@@ -13,6 +13,7 @@ from ..certification.promise import Inputs, Promise, Secret, secret
 from ..certification.settings import Settings
 from ..exact import Rational, rational
 from ..smoothing.classifier import Smoothing
+from .artifact_file import keep_artifact
 from .conclusion import conclude
 from .database import is_run
 from .export import export
@@ -150,8 +151,11 @@ def start_run(
     commitment: str | None = None,
     may_take_over: bool = False,
     names: Mapping[str, str] | None = None,
+    artifact: Path | None = None,
 ) -> tuple[RunPlan, Store]:
     """Promise a run and make its store, in a file or in memory; or continue the one that is in the file.
+
+    Tuned kernels are kept in the `artifact`'s file before anything is promised.
 
     With a `commitment`, another promise is rejected. If it `may_take_over`, and another process has begun the run a
     moment ago with a seed of its own, that seed is ours too. A new run notes the `names` of model and data.
@@ -162,6 +166,8 @@ def start_run(
             f"the promise is not the one committed to: its commitment is {plan.promise.commitment}; compare "
             "`soundsmooth commit` with the promise that was sent"
         )
+    if plan.artifact is not None and artifact is not None:
+        keep_artifact(artifact, plan.artifact)
     try:
         return plan, open_store(out, plan, votes, names)
     except ValueError:

@@ -5,7 +5,7 @@ It is told the key and the images it votes on; neither the seed nor the store ev
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +59,10 @@ class ModelSurvey:
     """How many classes the model votes for, if it tells before it votes."""
     slower: str | None = None
     """That what votes takes longer than the model as it was given, if that was seen."""
+    chosen: str | None = None
+    """How the model runs, if that was chosen by measuring."""
+    artifact: bytes | None = field(default=None, repr=False)
+    """The model's kernels, if they were chosen by timing."""
 
 
 class WorkerReady(NamedTuple):
@@ -77,18 +81,19 @@ class Worker:
         self._smoothing: Smoothing | None = None
         self._voter: Voter | None = None
 
-    def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
-        """Reject what cannot work, and say what is to be promised. A few images are enough for that."""
+    def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
+        """Reject what cannot work, and say what is to be promised. A few of the `count` images are enough for that."""
         smoothing = self._loaded()
-        identity = smoothing.survey(images[0], settings)
+        identity = smoothing.survey(images[0], settings, count)
         if identity.independence.measured:
             check_measurable(settings)
         recorded = environment(identity.kind) | {"noise made on": smoothing.made} | identity.recorded
         batch = smoothing.batch_of(images[0].shape, settings)
         check = check_first(smoothing.model, identity)
         why = unproved(smoothing.model)
-        classes, slower = smoothing.model.classes, smoothing.model.slower
-        return ModelSurvey(identity, smoothing.law, batch, kind_of(identity), recorded, check, why, classes, slower)
+        model, kind = smoothing.model, kind_of(identity)
+        known = (model.classes, model.slower, model.chosen, model.artifact)
+        return ModelSurvey(identity, smoothing.law, batch, kind, recorded, check, why, *known)
 
     def check(self, images: Sequence[Levels], settings: Settings) -> int | None:
         """Reject a model whose rows are seen to depend on each other; its classes, if it tells. After `survey`."""
@@ -104,6 +109,7 @@ class Worker:
     def begin(self, job: VotingJob, keep: int | None) -> WorkerReady:
         """Get ready to vote, unless the model is not the promised one."""
         replica = self._loaded().replicas[self._number]
+        replica.model.run_as(job.identity.flags.get("compile", "none"), job.artifact)
         replica.model.prepare(job.shape, job.batch)
         identity = replica.model.identity()
         own = replace(job, identity=identity) if job.identity.device == MIXED else job

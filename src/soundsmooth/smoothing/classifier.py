@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 
 from ..certification.certify import ModelChangedError
@@ -24,6 +25,10 @@ GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
 BYTES_PER_ELEMENT = 4 + 4
 #: With looks, the limit of inputs in a batch on a GPU.
 LOOKS_BATCH = 3200
+#: Batches that are so many times smaller may be faster: what they compute stays in the cache.
+SMALLER = (2, 4, 10)
+#: A run with looks is expected to cast this share of the votes that it may cast.
+SHARE_WITH_LOOKS = Fraction(1, 8)
 MOST_REPLICAS = 256
 
 
@@ -74,6 +79,8 @@ class Smoothing:
         """
         if self.batch is not None:
             return self.batch
+        if self.model.tuned_batch is not None:
+            return self.model.tuned_batch
         at = (shape, n, stops_early)
         if at not in self._chosen:
             largest = self._batch_for_looks if stops_early else self._largest_batch
@@ -97,16 +104,33 @@ class Smoothing:
             replica.model.prepare(shape, batch)
         return self.model.identity()
 
-    def survey(self, x: Levels, settings: Settings) -> Identity:
-        """The identity to promise, for inputs like this one; what cannot work is rejected before the first draw."""
+    def survey(self, x: Levels, settings: Settings, images: int) -> Identity:
+        """The identity to promise, for so many inputs like this one; what cannot work is rejected before any draw.
+
+        What was left open is chosen now: how the model runs, and in batches of which size.
+        """
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":
             check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
+        first = self.batch_of(x.shape, settings)
+        self.model.settle(x.shape, self._other_batches(first, settings), images * expected_copies(settings))
+        for replica in self.replicas[1:]:
+            replica.model.run_as(self.model.flags().get("compile", "none"), self.model.artifact)
         return self.identity(x.shape, self.batch_of(x.shape, settings))
+
+    def _other_batches(self, first: int, settings: Settings) -> list[int]:
+        """The sizes that may be tried, the usual one first: with them, too, the last of n copies fill a batch."""
+        if self.batch is not None or self.model.batch is not None:
+            return [first]
+        if settings.stops_early:
+            return [first, *(first >> j for j in (1, 2) if first >> j >= CPU_BATCH)]
+        batches = -(-settings.n // first)
+        sizes = [first, *(-(-settings.n // (parts * batches)) for parts in SMALLER)]
+        return [size for size in dict.fromkeys(sizes) if size == first or size >= CPU_BATCH]
 
     def batch_of(self, shape: tuple[int, ...], settings: Settings) -> int:
         """The batch size for a run with these settings."""
-        return self.batch_for(shape, settings.n, settings.goal is not None and settings.goal.stops_early)
+        return self.batch_for(shape, settings.n, settings.stops_early)
 
     def check(self, shape: tuple[int, ...], dimension: int, n: int) -> None:
         """Reject, before the first draw, what cannot work."""
@@ -121,6 +145,12 @@ class Smoothing:
         check_room(0, n + batch, dimension)
         needed = BYTES_PER_ELEMENT * batch * dimension
         self.replicas[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
+
+
+def expected_copies(settings: Settings) -> int:
+    """About how many copies of an image will vote. Nothing but speed depends on it."""
+    copies = settings.n0 + settings.n
+    return int(copies * SHARE_WITH_LOOKS) if settings.stops_early else copies
 
 
 def check_unchanged(model: Model, identity: Identity, changed: Callable[[], bool], asked: str) -> None:

@@ -20,6 +20,8 @@ class VotingJob:
     shape: tuple[int, ...]
     batch: int
     key: bytes = field(repr=False)
+    artifact: bytes | None = field(default=None, repr=False)
+    """The model's kernels, if they were chosen by timing."""
 
     def noise(self, replica: Replica, keep: int | None = None) -> Callable[[int], Source]:
         """The noise for the input of a number: its own, or one for all, of which the last `keep` batches are kept."""

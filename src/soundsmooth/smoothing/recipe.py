@@ -62,6 +62,11 @@ class SmootherRecipe:
         """The same with this size of batches, unless it has one."""
         return self if self.batch is not None else replace(self, batch=batch)
 
+    def with_way(self, **way: Any) -> "SmootherRecipe":
+        """The same with these options of the model: how it runs."""
+        given = {name: value for name, value in way.items() if value is not None}
+        return replace(self, model=replace(self.model, options={**self.model.options, **given}))
+
     def build(self, gpu: int = 0) -> Smoothing:
         """Make the smoother, with one worker; on the GPU of that number if it was asked for on any."""
         model = self.model.build(**({"device": f"cuda:{gpu}"} if self.on_gpu else {}))

@@ -1,6 +1,6 @@
 """`ss.verify`: an audit from Python, with the words of the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from ..core.grid import Grid
 from ..core.layouts import Layout
 from ..data.load import load
 from ..exact import Rational, probability
+from ..runs.artifact_file import artifact_path, promised_artifact
 from ..smoothing.classifier import Smoothing
 from .audits import audit_file
 from .inputs import AuditInputs
@@ -29,6 +30,8 @@ def verify(
     content: str | None = None,
     beta: Rational = "0.001",
     other_machine: bool = False,
+    trust_artifact: bool = False,
+    artifact: str | Path | None = None,
     layout: Layout = "as-is",
     **options: Any,
 ) -> Verification:
@@ -38,16 +41,31 @@ def verify(
     as for `Smoother` (with its `options`), and whatever `soundsmooth.load` takes or returned, or images and labels.
     `replay` votes again on "5%" of the blocks, on "all", or on a number of them. What is not given is as promised.
 
+    Votes of tuned kernels are repeated with kernels of this machine, and near-ties may break differently. If you
+    `trust_artifact`, the run's own kernels vote: they are code, in the `artifact`'s file or beside the run.
+
     Guarantee: `ok` is False if something was refuted, or votes differ. What was and was not shown is in `shown` and
     `not_shown`. A file that cannot be read at all is a ValueError or an OSError.
     """
     make: Callable[[Promise], Smoothing] | None = None
     if model is not None:
-        make = partial(promised_smoothing, model, options=options)
+        kept = trusted_artifact(Path(target), artifact) if trust_artifact else None
+        make = partial(smoothing_of, model, options=options, artifact=kept)
     read = None if data is None else partial(_inputs, data, layout)
     level = probability(beta, "beta")
     given = AuditInputs(make, read, replay, level, other_machine, commitment, nonce, promise, content)
     return audit_file(Path(target), given)
+
+
+def trusted_artifact(target: Path, named: str | Path | None) -> Path:
+    """The file whose kernels are trusted: the one that was named, or the one beside the run."""
+    return artifact_path(target) if named is None else Path(named)
+
+
+def smoothing_of(model: Any, promise: Promise, options: Mapping[str, Any], artifact: Path | None) -> Smoothing:
+    """The promised classifier, with the kernels in the file if one is trusted and they are promised."""
+    content = None if artifact is None else promised_artifact(artifact, promise)
+    return promised_smoothing(model, promise, options, content)
 
 
 def _inputs(data: Any, layout: Layout, grid: Grid) -> Inputs:

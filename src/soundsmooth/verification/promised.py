@@ -13,6 +13,7 @@ from ..core.limits import thread_count
 from ..core.machine import PRECISIONS
 from ..core.spool import Spool
 from ..models import Identity
+from ..models.compiled import TUNED
 from ..models.protocol import FlagValues, open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
@@ -77,6 +78,10 @@ def check_words(values: Mapping[str, str]) -> None:
     missing = [] if kind is None else [name for name in kind.flags if name not in (*names, *kind.optional)]
     if missing:
         raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
+    flags = Promise(values).flags
+    for name, (other, value) in ({} if kind is None else kind.with_others).items():
+        if (name in flags) != (flags.get(other) == value):
+            raise ValueError(f"the promise has the flag {name} without {other}={value}, or the other way round")
     if names != sorted(set(names)):
         raise ValueError(
             f"the promised flags are not each there once, in the order of their names: {values['flags']!r:.80}"
@@ -125,8 +130,13 @@ def threads_of(promise: Promise) -> int | None:
         ) from None
 
 
-def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any]) -> Smoothing:
-    """The model under the promised noise, in the promised batches; threads and precision too, unless given."""
+def promised_smoothing(
+    model: Any, promise: Promise, options: Mapping[str, Any], artifact: bytes | None = None
+) -> Smoothing:
+    """The model under the promised noise, in the promised batches; threads and precision too, unless given.
+
+    Tuned kernels are code: they vote if the `artifact` that the promise names is given, and else the model as it is.
+    """
     values = promise.values
     filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
     if values["model kind"] in KINDS:
@@ -134,7 +144,12 @@ def promised_smoothing(model: Any, promise: Promise, options: Mapping[str, Any])
     if (again := promise.independence.rows) is not None:
         filled |= {"independence": "measured", "again": again}
     chosen = {**filled, **options}
-    return Smoother(model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen).smoothing
+    if chosen.get("compile") == TUNED:
+        chosen["compile"] = "none"
+    made = Smoother(model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen).smoothing
+    if artifact is not None:
+        made.model.run_as(TUNED, artifact)
+    return made
 
 
 def model_checks(identity: Identity, promise: Promise) -> list[Check]:
@@ -197,6 +212,13 @@ def machine_differences(identity: Identity, promise: Promise) -> list[str]:
     """
     promised = {"device": promise.values["device"], **promise.flags}
     here = {"device": identity.device, **identity.flags}
+    if "artifact" in promised and "artifact" not in here:
+        del promised["artifact"], promised["compile"], here["compile"]
+        return [*_differences(promised, here), "tuned kernels -> none, as --trust-artifact was not given"]
+    return _differences(promised, here)
+
+
+def _differences(promised: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     names = sorted((promised.keys() | here.keys()) - {"isolated", "digest", "output"})
     return [
         f"{name} {promised.get(name, 'none')} -> {here.get(name, 'none')}"

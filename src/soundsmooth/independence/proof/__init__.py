@@ -7,8 +7,17 @@ compares. torch is imported only when a module is exported.
 
 from .onnx_proof import prove_onnx
 from .report import ProofReport
-from .torch_export import export_module
+from .torch_export import Exported, export_module
 from .torch_faster import without_detours
+from .torch_folded import with_folded_norms
 from .torch_proof import prove_torch
 
-__all__ = ["ProofReport", "export_module", "prove_onnx", "prove_torch", "without_detours"]
+__all__ = [
+    "Exported",
+    "ProofReport",
+    "export_module",
+    "prove_onnx",
+    "prove_torch",
+    "with_folded_norms",
+    "without_detours",
+]

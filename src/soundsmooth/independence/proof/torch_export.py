@@ -38,6 +38,12 @@ class Exported:
     """The only batch size that the graph takes, if torch could not export it for any."""
     why_not: str = ""
 
+    @classmethod
+    def of(cls, graph: "fx.GraphModule", batch: int | None) -> "Exported":
+        """A graph that was made of an exported one."""
+        operators = Counter(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return cls(graph, operators, batch)
+
     @property
     def scores(self) -> tuple[object, ...]:
         """The shape of the graph's output, as torch.export inferred it; sizes that it left open are no integers."""

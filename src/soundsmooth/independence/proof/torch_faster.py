@@ -5,7 +5,6 @@ there. Both cost time and compute nothing. The graph that is made here is proved
 on its being equal to the one that was exported, but rounding is all that should differ.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +52,11 @@ def without_detours(made: Exported, example: "torch.Tensor") -> Exported | None:
         shorter = _without_masks(made.graph, watched(made.graph, example, constants(made.graph.graph)))
         shorter = _without_copies(shorter, example, made.batch)
         check_rules(shorter.graph)
-        alike = _alike(made.graph, shorter, example)
+        alike = scores_alike(made.graph, shorter, example)
     except (Unproved, NotFollowedError, RuntimeError, IndexError):
         return None
-    operators = Counter(str(node.target) for node in shorter.graph.nodes if node.op == "call_function")
     saves = _detours(shorter) < _detours(made.graph)
-    return Exported(shorter, operators, made.batch) if alike and saves else None
+    return Exported.of(shorter, made.batch) if alike and saves else None
 
 
 def _detours(graph: "fx.GraphModule") -> int:
@@ -69,22 +67,22 @@ def _detours(graph: "fx.GraphModule") -> int:
     )
 
 
-def _alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "torch.Tensor") -> bool:
+def scores_alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "torch.Tensor") -> bool:
     """Whether scores differ by rounding alone, on a batch whose rows and pixels differ."""
     import torch
 
     noise = torch.rand(example.shape, generator=torch.Generator().manual_seed(1)).to(example)
-    batch = noise.contiguous(memory_format=torch.channels_last) if _channels_last(example) else noise
+    batch = noise.contiguous(memory_format=torch.channels_last) if is_channels_last(example) else noise
     with torch.inference_mode():
         one, other = first(batch).double(), second(batch).double()
     limit = ROUNDING[str(example.dtype).removeprefix("torch.")] * one.abs().max()
     return one.shape == other.shape and bool(((one - other).abs() <= limit).all())
 
 
-def _channels_last(example: "torch.Tensor") -> bool:
+def is_channels_last(tensor: "torch.Tensor") -> bool:
     import torch
 
-    return example.dim() == 4 and example.is_contiguous(memory_format=torch.channels_last)
+    return tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
 
 
 def _without_masks(graph: "fx.GraphModule", seen: Seen) -> "fx.GraphModule":

@@ -1,0 +1,237 @@
+"""Choose by measuring how a graph is compiled and launched, and in batches of which size; once, before the promise.
+
+Kernels that are chosen by timing add up in orders of their own, and another process might choose others. So the choice
+is kept with the compiled kernels in an `Artifact`, and each process that votes loads that.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..core.errors import first_line
+from .artifact import WAY_OUT, Artifact, Way
+from .compiled import Compiled, CudaGraph, Forward, nothing_by_timing
+from .speed import seconds_of_passes
+
+if TYPE_CHECKING:
+    import torch
+
+#: Rounds in which two ways are timed in turn.
+ROUNDS = 5
+#: What is timed at once takes at least so many seconds.
+LEAST_SECONDS = 0.02
+#: A way is taken in place of another if it takes at most this share of its time.
+WORTH = 0.99
+#: Of torch's compiler: the caches that an artifact is made of, and none on other machines.
+CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
+REMOTE = ("fx_graph_remote_cache", "autotune_remote_cache", "bundled_autotune_remote_cache")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is tuned."""
+
+    module: Forward
+    """The module as it is."""
+    graph_of: Callable[[int, bool], Any]
+    """The graph for batches of a size, with normalisation folded or not; None if it cannot be. Each time another
+    object: what is compiled for one is not used for the next."""
+    batch_of: Callable[[int], "torch.Tensor"]
+    """A batch of that many rows."""
+
+
+class Choice(NamedTuple):
+    """What was found to be fastest."""
+
+    way: Way
+    gain: float
+    """How many times as fast as the module as it is, in batches of the first size."""
+    seconds: float
+    """That the search took."""
+    failed: str | None = None
+    """Why torch could not compile, if that was so."""
+
+    def __str__(self) -> str:
+        found = f"tuned in {self.seconds:.0f} s ({self.way}): {self.gain:.2f} times as fast as the module itself"
+        return found if self.failed is None else f"{found}; torch cannot compile it here: {self.failed}"
+
+
+class _Tried(NamedTuple):
+    """One way, ready to run."""
+
+    way: Way
+    forward: Forward
+    rows: "torch.Tensor"
+
+
+def choose(subject: Subject, batches: Sequence[int], clock: Callable[[], float] = time.perf_counter) -> Choice:
+    """The fastest way, and the fastest of the batch sizes: each change is kept if rows then take less time.
+
+    A way that fails, or whose scores differ from pass to pass, is left out.
+    """
+    start, failures = clock(), list[str]()
+    with own_caches():
+        best = _made(subject, Way(batches[0]))
+        plain = best._replace(forward=subject.module)
+        for change in _changes(batches, best.rows.is_cuda):
+            way = best.way._replace(**change)
+            other = _try(subject, way, failures) if way.compiled or way.layouts else None
+            if other is not None and _ratio(best, other, clock) <= WORTH:
+                best = other
+        gain = 1 / _ratio(plain, best, clock)
+    failed = None if best.way.compiled or not failures else failures[0]
+    return Choice(best.way, gain, clock() - start, failed)
+
+
+def _changes(batches: Sequence[int], on_gpu: bool) -> list[dict[str, Any]]:
+    """What is tried, one after the other. Timing kernels takes longest, so it comes when the batch is chosen."""
+    sizes = [{"batch": size} for size in batches[1:]]
+    first: list[dict[str, Any]] = [{"compiled": True}, {"folded": True}, {"layouts": False}]
+    return [*first, *sizes, {"compiled": True, "timed": True}, *([{"recorded": True}] if on_gpu else [])]
+
+
+def _try(subject: Subject, way: Way, failures: list[str]) -> _Tried | None:
+    """A way that is ready; None if it fails here, or gives other scores for the same rows."""
+    try:
+        made = _made(subject, way)
+        return made if _repeats(made) else None
+    except Exception as error:  # of torch's compiler, of the C++ compiler that it calls, of the GPU's memory
+        failures.extend([first_line(error)] if way.compiled else [])
+        _free_memory()
+        return None
+
+
+def _made(subject: Subject, way: Way) -> _Tried:
+    graph, rows = subject.graph_of(way.batch, way.folded), subject.batch_of(way.batch)
+    if graph is None:
+        raise ValueError("there is no such graph")
+    return _Tried(way, launched(graph, way, rows), rows)
+
+
+def _repeats(made: _Tried) -> bool:
+    """Whether the same rows get the same scores again."""
+    return scores_digest(made.forward, made.rows) == scores_digest(made.forward, made.rows)
+
+
+def _free_memory() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _ratio(before: _Tried, after: _Tried, clock: Callable[[], float]) -> float:
+    """The time of a row after over that before: medians of passes in turn."""
+    passes = [_passes(each, clock) for each in (before, after)]
+    rounds = [
+        [seconds_of_passes(each.forward, each.rows, count, clock) / each.way.batch for each, count in passes]
+        for _ in range(ROUNDS)
+    ]
+    return median(after for _, after in rounds) / median(before for before, _ in rounds)
+
+
+def _passes(tried: _Tried, clock: Callable[[], float]) -> tuple[_Tried, int]:
+    """So many passes that the clock can tell them apart; the first one counts for nothing."""
+    seconds_of_passes(tried.forward, tried.rows, 1, clock)
+    one = seconds_of_passes(tried.forward, tried.rows, 1, clock)
+    return tried, max(1, min(100, math.ceil(LEAST_SECONDS / max(one, 1e-6))))
+
+
+def launched(graph: Any, way: Way, rows: "torch.Tensor") -> Forward:
+    """The graph, compiled in this way and ready for batches like the rows."""
+    import torch
+
+    with torch.inference_mode():
+        forward: Forward = Compiled(graph, rows, _options(way)) if way.compiled else graph
+        return CudaGraph(forward, rows) if way.recorded else forward
+
+
+def _options(way: Way) -> dict[str, object]:
+    """Of torch's compiler."""
+    from torch import _inductor
+
+    options: dict[str, object] = nothing_by_timing()
+    if way.timed:
+        options = dict(_inductor.list_mode_options("max-autotune-no-cudagraphs"))
+    return {**options, "layout_optimization": way.layouts}
+
+
+def scores_digest(forward: Forward, rows: "torch.Tensor") -> str:
+    """SHA-256 of the scores' bits for a batch that is always the same, of the size and type of these rows."""
+    import torch
+
+    noise = torch.rand(rows.shape, generator=torch.Generator().manual_seed(22))
+    values = torch.empty_like(rows).copy_(3 * noise - 1)  # beyond [0, 1] on both sides, as noisy values are
+    with torch.inference_mode():
+        scores = forward(values)
+    return hashlib.sha256(scores.double().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def pack(subject: Subject, choice: Choice, model: str, machine: str) -> Artifact:
+    """Compile in the chosen way once more, and keep what the compiler keeps.
+
+    Guarantee: what `load` makes of it computes, for a batch that is always the same, the scores seen here, bit for bit.
+    """
+    import torch
+
+    with own_caches():
+        made = _made(subject, choice.way)
+        if not _repeats(made):
+            raise ValueError(f"the tuned kernels give other scores for the same rows; choose compile none: {choice}")
+        scores, kept = scores_digest(made.forward, made.rows), torch.compiler.save_cache_artifacts()
+    if kept is None and choice.way.compiled:
+        raise ValueError("torch's compiler keeps no kernels here (are its caches disabled?): choose another compile")
+    kernels = b"" if kept is None else kept[0]
+    return Artifact(model, machine, tuple(made.rows.shape[1:]), choice.way, scores, kernels)
+
+
+def load(artifact: Artifact, graph: Any, rows: "torch.Tensor") -> Forward:
+    """The kernels of an artifact, for this graph; a ValueError unless they are its kernels and compute its scores.
+
+    Loading runs code from the artifact.
+    """
+    import torch
+
+    with own_caches():
+        try:
+            if artifact.way.compiled:
+                torch.compiler.load_cache_artifacts(artifact.kernels)
+            before = _compilations()
+            forward = launched(graph, artifact.way, rows)
+        except Exception as error:  # it is somebody's bytes: anything can happen
+            raise ValueError(f"the artifact's kernels cannot be loaded: {first_line(error)}; {WAY_OUT}") from error
+        if _compilations() != before:
+            raise ValueError(f"the artifact has no kernels for this model on this machine; {WAY_OUT}")
+        if scores_digest(forward, rows) != artifact.scores:
+            raise ValueError(f"the artifact's kernels compute other scores here than where they were tuned; {WAY_OUT}")
+    return forward
+
+
+def _compilations() -> int:
+    """How many graphs torch has compiled because its caches did not have them."""
+    from torch._dynamo.utils import counters
+
+    return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
+
+
+@contextmanager
+def own_caches() -> Iterator[None]:
+    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded."""
+    try:
+        from torch._functorch import config as functorch
+        from torch._inductor import config as inductor
+        from torch._inductor.utils import fresh_cache
+        from torch.compiler._cache import CacheArtifactManager
+    except ImportError as error:
+        raise ValueError("compile tuned needs torch 2.8 or newer; choose torch-compile") from error
+    with ExitStack() as own:
+        own.enter_context(fresh_cache())
+        own.enter_context(CacheArtifactManager.with_fresh_cache())
+        own.enter_context(inductor.patch({**CACHES, **{name: False for name in REMOTE if hasattr(inductor, name)}}))
+        own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
+        yield

@@ -1,0 +1,75 @@
+"""The file of a run's tuned kernels: beside the run, or where the user says."""
+
+from pathlib import Path
+from typing import Any
+
+from ..certification.promise import Promise
+from ..core.plain_files import MissingFileError, read_plain
+from ..models.artifact import Artifact
+from ..models.compiled import AUTO, TUNED
+from .stored import RunTerms
+
+SUFFIX = ".artifact"
+#: More bytes than kernels have.
+MOST_OF_AN_ARTIFACT = 1 << 30
+
+
+def artifact_path(run: Path) -> Path:
+    """Where the tuned kernels of the run in this file are kept."""
+    return run.with_name(run.name + SUFFIX)
+
+
+def chosen_way(begun: RunTerms | None, compilation: str, path: Path | None) -> dict[str, Any]:
+    """The options `compile` and `artifact` of a model: those of the run that has begun, or as they are chosen.
+
+    A run that begins with tuned kernels takes those in the file, if it is there.
+    """
+    promised = None if begun is None else begun.promise.flags.get("compile")
+    if begun is None or promised is None:
+        return {"compile": compilation, "artifact": _read_artifact(path) if compilation == TUNED and path else None}
+    if compilation not in (AUTO, promised):
+        raise ValueError(f"the run was begun with compile {promised}, and a run that has begun cannot change")
+    return {"compile": promised, "artifact": promised_artifact(path, begun.promise)}
+
+
+def promised_artifact(path: Path | None, promise: Promise) -> bytes | None:
+    """The artifact that a promise names, from its file; None if it names none. A ValueError if it is not there."""
+    wanted = promise.flags.get("artifact")
+    if wanted is None:
+        return None
+    content = None if path is None else _read_artifact(path)
+    if content is None:
+        raise ValueError(
+            f"{str(path)!r} is missing: it holds the tuned kernels that the run has promised. Put it back, or begin "
+            "another run"
+        )
+    if Artifact.of(content).digest != wanted:
+        raise ValueError(
+            f"{str(path)!r} does not hold the tuned kernels that the run has promised. Put the right file back, or "
+            "begin another run"
+        )
+    return content
+
+
+def keep_artifact(path: Path, content: bytes) -> None:
+    """Write the file, unless it holds this already; whole or not at all. A ValueError if it holds another one."""
+    there = _read_artifact(path)
+    if there is not None and there != content:
+        raise ValueError(f"{str(path)!r} holds other tuned kernels: delete it, or name another file")
+    if there is None:
+        part = path.with_name(f"{path.name}.part")
+        part.write_bytes(content)
+        part.replace(path)
+
+
+def _read_artifact(path: Path) -> bytes | None:
+    """The artifact in a file; None if there is no file, a ValueError if it holds anything else. No code is run."""
+    try:
+        content = read_plain(path, "artifact", MOST_OF_AN_ARTIFACT)
+    except MissingFileError:
+        return None
+    try:
+        Artifact.of(content)
+    except ValueError as error:
+        raise ValueError(f"{str(path)!r}: {error}") from None
+    return content
