@@ -11,7 +11,7 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.models import model_of
-from soundsmooth.models.compiled import COMPILATIONS, CudaGraph, OncePerShape, forward_of
+from soundsmooth.models.compiled import PROMISED, CudaGraph, OncePerShape, forward_of
 from soundsmooth.models.torch_module import TorchModel
 
 GPU = torch.cuda.is_available()
@@ -50,7 +50,7 @@ def labels(model: TorchModel, rows: int = 8, seed: int = 1) -> list[int]:
 
 @pytest.mark.parametrize("name", ["inductor", "cuda_graph", "", "None"])
 def test_a_way_that_there_is_not(name: str) -> None:
-    with pytest.raises(ValueError, match="compile must be one of none, cuda-graph, torch-compile, not"):
+    with pytest.raises(ValueError, match="compile must be one of auto, none, cuda-graph, torch-compile, tuned, not"):
         model_of(Net(), compile=name)
 
 
@@ -91,7 +91,13 @@ def test_only_torch_modules_are_compiled(compile: str) -> None:
         model_of("model.onnx", compile=compile)
 
 
-@pytest.mark.parametrize("way", [way for way in COMPILATIONS if GPU or way != "cuda-graph"])
+def test_as_it_is_unless_a_run_is_long_enough_to_compile() -> None:
+    """auto is decided before the promise, which has one of the others."""
+    assert TorchModel(Net(), DEVICE, compilation="auto").flags()["compile"] == "none"
+    assert model_of(Net(), device=DEVICE).identity() == TorchModel(Net(), DEVICE).identity()
+
+
+@pytest.mark.parametrize("way", [way for way in PROMISED if GPU or way != "cuda-graph"])
 def test_the_way_is_a_flag_and_in_the_promise(way: str) -> None:
     model = TorchModel(Net(), DEVICE, compilation=way)
     assert model.flags()["compile"] == model.identity().flags["compile"] == way
@@ -196,7 +202,7 @@ def test_a_cuda_graph_votes_alike() -> None:
 
 
 @needs_gpu
-@pytest.mark.parametrize("compile", COMPILATIONS)
+@pytest.mark.parametrize("compile", PROMISED)
 def test_certificates_on_a_gpu(compile: str) -> None:
     """Noise is made on the GPU of the model, which is said beside the certificate."""
     smooth = ss.Smoother(Net(), "1/4", device=DEVICE, compile=compile)

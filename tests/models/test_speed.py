@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import soundsmooth as ss
-from soundsmooth.models import torch_module
-from soundsmooth.models.speed import ROUNDS, describe_slower
+from soundsmooth.models import speed, voting_graphs
+from soundsmooth.models.speed import FASTER, PAYS, ROUNDS, describe_slower, faster_compiled
 from soundsmooth.models.torch_module import TorchModel
 
 BATCH = torch.rand(64, 32)
@@ -57,17 +57,62 @@ def test_the_operators_that_cost_it_are_named() -> None:
 
 
 def test_it_is_not_measured_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_module, "describe_slower", lambda *_: pytest.fail("others are at work there"))
+    monkeypatch.setattr(voting_graphs, "describe_slower", lambda *_: pytest.fail("others are at work there"))
     model = TorchModel(torch.nn.Linear(4, 2), independence="proved")
+    model.settle((4,), [3], 10**9)
     model.prepare((4,), 3)
     assert model.slower is None
 
 
 def test_it_is_said_before_the_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, however many images there are."""
-    monkeypatch.setattr(TorchModel, "_slower", lambda *_: "the graph is slow")
+
+    def settle(self: TorchModel, *_: object) -> None:
+        self.slower = "the graph is slow"
+
+    monkeypatch.setattr(TorchModel, "settle", settle)
     smooth = ss.Smoother(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), "1/4", threads=1)
     image = np.zeros((1, 2, 2), np.uint8)
     with pytest.warns(UserWarning, match="the graph is slow") as found:
         certificates = [smooth.certify(image, n=20, n0=5) for _ in range(2)]
     assert (len(found), len(certificates)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "batches", "taken"),
+    [
+        (1.0, 0.5, 301, True),
+        (1.0, 0.5, 299, False),  # a run of less than five minutes does not pay for compiling
+        (1.0, 0.96, 1000, True),
+        (1.0, 0.98, 1000, False),
+        (1.0, 2.0, 1000, False),
+    ],
+)
+def test_it_is_compiled_where_that_pays(
+    before: float, after: float, batches: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of the whole run decides, and then what was measured."""
+    assert (PAYS, FASTER) == (300, 0.97)
+    clock, compiled = Clock(), list[str]()
+
+    def forward_of(module: object, how: str, device: str):
+        compiled.append(how)
+        return clock.taking("compiled", after)
+
+    monkeypatch.setattr(speed, "forward_of", forward_of)
+    found = faster_compiled(clock.taking("module", before), BATCH, batches * len(BATCH), clock)
+    assert (found is not None) == taken
+    assert compiled == ([] if batches < PAYS else ["torch-compile"])
+    if found is not None:
+        minutes = (1 - after / before) * batches * before / 60
+        said = f"compiled: {before / after:.2f} times as fast as before, which saves up to {minutes:.0f} min"
+        assert found[1] == said
+
+
+def test_where_nothing_can_be_compiled_it_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no C++ compiler")
+
+    clock = Clock()
+    monkeypatch.setattr(speed, "forward_of", broken)
+    assert faster_compiled(clock.taking("module", 1.0), BATCH, 10**6, clock) is None

@@ -316,19 +316,19 @@ def test_a_graph_with_fewer_copies_votes_and_is_promised() -> None:
     assert "graph" not in plain.flags()
     batch = torch.rand(5, 4, 3, 3)
     torch.testing.assert_close(model.forward(batch), module(batch))
-    graph = model._graphs[5, 4, 3, 3]
+    graph = model._voting[5, 4, 3, 3]
     assert graph is not None
     assert graph.shortened
 
 
 def test_where_the_shorter_graph_is_not_proved_the_exported_one_votes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from soundsmooth.models import torch_module
+    from soundsmooth.models import voting_graphs
 
     def prove_the_longer(made: Any, example: torch.Tensor) -> ProofReport:
         longer = "aten.contiguous.default" in made.operators
         return prove_torch(made, example) if longer else not_proved("no", len(example), made.operators)
 
-    monkeypatch.setattr(torch_module, "prove_torch", prove_the_longer)
+    monkeypatch.setattr(voting_graphs, "prove_torch", prove_the_longer)
     model = TorchModel(Attending(), independence="proved")
     model.prepare((4, 3, 3), 5)
     assert model.identity().independence.proved

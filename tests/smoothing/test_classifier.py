@@ -1,13 +1,14 @@
 """The batch size that is chosen for a GPU, with a model that only says what fits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from soundsmooth.certification.settings import settings
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian
-from soundsmooth.smoothing.classifier import GPU_BATCH, GPU_ELEMENTS, Replica, Smoothing
+from soundsmooth.smoothing.classifier import GPU_BATCH, GPU_ELEMENTS, Replica, Smoothing, expected_copies
 
 GPU = InputPlacement("cuda:0")
 
@@ -19,6 +20,8 @@ class Fits:
     rows: int
     placement: InputPlacement | None = GPU
     asked: int = 0
+    tuned_batch: int | None = None
+    batch: int | None = None
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
         self.asked += 1
@@ -50,3 +53,32 @@ def test_large_even_batches_are_chosen_once(shape: tuple[int, ...], rows: int, n
     assert batch <= min(rows, n, GPU_BATCH)
     assert batch == 1 or batch * shape[0] * shape[1] * shape[2] <= GPU_ELEMENTS
     assert -(-n // batch) * batch - n < -(-n // batch), "at most one row a batch is filled up"
+
+
+@pytest.mark.parametrize(
+    ("n", "radii", "given", "sizes"),
+    [
+        (100_000, None, None, [10_000, 5000, 2500, 1000]),
+        (100_000, None, 640, [640]),
+        (3000, None, None, [3000, 1500, 750, 300]),
+        (900, None, None, [900, 450, 225]),
+        (100_000, "0.5", None, [3200, 1600, 800]),
+    ],
+)
+def test_smaller_batches_may_be_tried(n: int, radii: str | None, given: int | None, sizes: list[int]) -> None:
+    """Each fills with n copies as well as the largest one does; with looks they are halves of it."""
+    chosen, model = settings(n=n, radii=radii), Fits(10**6)
+    smooth = replace(smoothing(model), batch=given)
+    first = smooth.batch_of((3, 32, 32), chosen)
+    assert smooth._other_batches(first, chosen) == sizes
+
+
+def test_tuned_kernels_have_their_own_batch() -> None:
+    model = Fits(10**6, tuned_batch=2500)
+    assert smoothing(model).batch_for((3, 32, 32), 100_000) == 2500
+    assert model.asked == 0
+
+
+def test_a_run_with_looks_is_expected_to_be_short() -> None:
+    assert expected_copies(settings(n=100_000, n0=100)) == 100_100
+    assert expected_copies(settings(n=100_000, n0=100, radii="0.5")) == 12_512

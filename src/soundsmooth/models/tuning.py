@@ -4,6 +4,7 @@ Kernels that are chosen by timing add up in orders of their own, and another pro
 is kept with the compiled kernels in an `Artifact`, and each process that votes loads that.
 """
 
+import copyreg
 import hashlib
 import math
 import time
@@ -27,9 +28,15 @@ ROUNDS = 5
 LEAST_SECONDS = 0.02
 #: A way is taken in place of another if it takes at most this share of its time.
 WORTH = 0.99
-#: Of torch's compiler: the caches that an artifact is made of, and none on other machines.
+#: Of torch's compiler: the caches that an artifact is made of.
 CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
-REMOTE = ("fx_graph_remote_cache", "autotune_remote_cache", "bundled_autotune_remote_cache")
+#: Caches of other machines, and headers that are compiled first, which pays for many kernels only.
+NOT_WANTED = (
+    "fx_graph_remote_cache",
+    "autotune_remote_cache",
+    "bundled_autotune_remote_cache",
+    "cpp_cache_precompile_headers",
+)
 
 
 @dataclass(frozen=True)
@@ -195,20 +202,25 @@ def load(artifact: Artifact, graph: Any, rows: "torch.Tensor") -> Forward:
 
     Loading runs code from the artifact.
     """
+    forward = _loaded(artifact, graph, rows) if artifact.way.compiled else launched(graph, artifact.way, rows)
+    if scores_digest(forward, rows) != artifact.scores:
+        raise ValueError(f"the artifact's kernels compute other scores here than where they were tuned; {WAY_OUT}")
+    return forward
+
+
+def _loaded(artifact: Artifact, graph: Any, rows: "torch.Tensor") -> Forward:
+    """Compiled code that comes from the artifact and from nowhere else."""
     import torch
 
     with own_caches():
         try:
-            if artifact.way.compiled:
-                torch.compiler.load_cache_artifacts(artifact.kernels)
-            before = _compilations()
-            forward = launched(graph, artifact.way, rows)
+            known, before = torch.compiler.load_cache_artifacts(artifact.kernels), _compilations()
+            forward = launched(graph, artifact.way, rows) if known is not None else None
         except Exception as error:  # it is somebody's bytes: anything can happen
             raise ValueError(f"the artifact's kernels cannot be loaded: {first_line(error)}; {WAY_OUT}") from error
-        if _compilations() != before:
+        if forward is None or _compilations() != before:
             raise ValueError(f"the artifact has no kernels for this model on this machine; {WAY_OUT}")
-        if scores_digest(forward, rows) != artifact.scores:
-            raise ValueError(f"the artifact's kernels compute other scores here than where they were tuned; {WAY_OUT}")
+        scores_digest(forward, rows)  # what is loaded with the first pass is loaded while the files are there
     return forward
 
 
@@ -229,9 +241,50 @@ def own_caches() -> Iterator[None]:
         from torch.compiler._cache import CacheArtifactManager
     except ImportError as error:
         raise ValueError("compile tuned needs torch 2.8 or newer; choose torch-compile") from error
+    raised: Exception | None = None
     with ExitStack() as own:
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
-        own.enter_context(inductor.patch({**CACHES, **{name: False for name in REMOTE if hasattr(inductor, name)}}))
+        unwanted = {name: False for name in NOT_WANTED if hasattr(inductor, name)}
+        own.enter_context(inductor.patch({**CACHES, **unwanted}))
         own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
+        own.enter_context(_same_names())
+        try:
+            yield
+        except Exception as error:  # torch would keep the caches for whoever looks for the error
+            raised = error
+    if raised is not None:
+        raise raised
+
+
+@contextmanager
+def _same_names() -> Iterator[None]:
+    """Let torch's compiler find what it has compiled, in whatever order modules were imported.
+
+    It looks up kernels by a hash of pickles. In these a type of numbers or a memory format has the name of the first
+    module in which it is found, and that may be any module that imported torch first.
+    """
+    import torch
+
+    kinds = (torch.dtype, torch.memory_format)
+    before = {kind: copyreg.dispatch_table.get(kind) for kind in kinds}
+    for kind in kinds:
+        copyreg.pickle(kind, _by_name)
+    try:
         yield
+    finally:
+        for kind, reducer in before.items():
+            del copyreg.dispatch_table[kind]
+            if reducer is not None:
+                copyreg.dispatch_table[kind] = reducer
+
+
+def _by_name(value: object) -> tuple[Callable[[str], object], tuple[str]]:
+    return torch_named, (str(value).removeprefix("torch."),)
+
+
+def torch_named(name: str) -> object:
+    """A value of torch, such as float32, by its name."""
+    import torch
+
+    return getattr(torch, name)

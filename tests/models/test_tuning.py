@@ -1,0 +1,258 @@
+"""How a way to run is chosen by timing, and how others get the same kernels."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from soundsmooth.independence.proof import export_module
+from soundsmooth.models import tuning
+from soundsmooth.models.artifact import Artifact, Way
+from soundsmooth.models.tuning import Subject, choose, launched, load, pack, scores_digest
+
+needs_compiler = pytest.mark.skipif(
+    not torch.cuda.is_available() and shutil.which("c++") is None, reason="torch.compile on a CPU needs a C++ compiler"
+)
+Cost = Callable[[Way], float]
+
+
+class Timed:
+    """A subject whose passes take as long as they are said to take: no test here depends on the machine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: Cost, module: float = 1.0) -> None:
+        self.now, self.cost, self.seen = 0.0, cost, list[Way]()
+        self.subject = Subject(self.taking(module), lambda batch, folded: object(), lambda batch: torch.zeros(batch, 2))
+        monkeypatch.setattr(tuning, "own_caches", nullcontext)
+        monkeypatch.setattr(tuning, "launched", self.launched)
+
+    def clock(self) -> float:
+        return self.now
+
+    def taking(self, seconds: float):
+        """A pass that takes so long for each row."""
+
+        def forward(batch: torch.Tensor) -> torch.Tensor:
+            self.now += seconds * len(batch)
+            return batch
+
+        return forward
+
+    def launched(self, graph: object, way: Way, rows: torch.Tensor):
+        self.seen.append(way)
+        return self.taking(self.cost(way))
+
+    def choose(self, *batches: int) -> tuning.Choice:
+        return choose(self.subject, batches, self.clock)
+
+
+def test_each_change_that_saves_time_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cost(way: Way) -> float:
+        best = Way(4, compiled=True, folded=True, layouts=False, timed=True)
+        return 1.0 + sum(1.0 for one, other in zip(way, best, strict=True) if one != other)
+
+    timed = Timed(monkeypatch, cost, module=8.0)
+    found = timed.choose(8, 4, 2)
+    assert found.way == Way(4, compiled=True, folded=True, layouts=False, timed=True)
+    assert found.gain == pytest.approx(8)
+    assert timed.seen[0] == Way(8)
+    assert "8.00 times as fast as the module itself" in str(found)
+
+
+def test_nothing_is_taken_that_saves_less_than_one_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Timed(monkeypatch, lambda way: 1.0 if way == Way(8) else 0.995).choose(8, 4)
+    assert found.way == Way(8)
+    assert found.gain == pytest.approx(1)
+
+
+def test_what_is_slower_than_the_module_is_never_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph as it is comes first, so a compiler that makes it slower is left out."""
+    found = Timed(monkeypatch, lambda way: 3.0 if way.compiled else 1.0).choose(8, 4)
+    assert not found.way.compiled
+    assert found.gain == pytest.approx(1)
+
+
+def test_a_way_that_fails_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cost(way: Way) -> float:
+        if way.compiled:
+            raise RuntimeError("no C++ compiler\nand much more")
+        return 0.5 if way.folded else 1.0
+
+    found = Timed(monkeypatch, cost).choose(8)
+    assert found.way == Way(8, folded=True)
+    assert found.failed == "no C++ compiler"
+    assert str(found).endswith("torch cannot compile it here: no C++ compiler")
+
+
+def test_only_kernels_without_memory_fail_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit says nothing of the compiler."""
+
+    def cost(way: Way) -> float:
+        if way.batch == 4:
+            raise RuntimeError("out of memory")
+        return 0.5 if way.compiled else 1.0
+
+    found = Timed(monkeypatch, cost).choose(8, 4)
+    assert (found.way.batch, found.failed) == (8, None)
+
+
+def test_scores_that_change_from_pass_to_pass_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = Timed(monkeypatch, lambda way: 1.0)
+    usual, passes = timed.launched, []
+
+    def launched(graph: object, way: Way, rows: torch.Tensor):
+        forward = usual(graph, way, rows)
+
+        def varying(batch: torch.Tensor) -> torch.Tensor:
+            passes.append(way)
+            timed.now -= 0.5 * len(batch)  # it would be the fastest
+            return forward(batch) + (len(passes) if way.timed else 0)
+
+        return varying if way.compiled else forward
+
+    monkeypatch.setattr(tuning, "launched", launched)
+    found = timed.choose(8)
+    assert found.way.compiled
+    assert not found.way.timed
+    assert any(way.timed for way in passes)
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.head = torch.nn.Linear(12, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x.flatten(1).sin())
+
+
+def fresh_graph(batch: int, folded: bool) -> torch.nn.Module | None:
+    graph = export_module(Net().eval(), torch.zeros(batch, 3, 2, 2)).graph
+    assert graph is not None
+    return None if folded else torch.fx.GraphModule(graph, graph.graph)
+
+
+def subject() -> Subject:
+    return Subject(Net().eval(), fresh_graph, lambda batch: torch.zeros(batch, 3, 2, 2))
+
+
+def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:
+    if monkeypatch is not None:
+        monkeypatch.setattr(tuning, "own_caches", nullcontext)
+        monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: None)
+    return pack(subject(), tuning.Choice(way, 1.0, 0.0), "ab" * 32, "here")
+
+
+def test_what_is_not_compiled_is_loaded_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact = packed(Way(5), monkeypatch)
+    assert (artifact.kernels, artifact.shape, artifact.machine) == (b"", (3, 2, 2), "here")
+    rows = torch.rand(5, 3, 2, 2)
+    assert torch.equal(load(artifact, fresh_graph(5, False), rows)(rows), Net().eval()(rows))
+
+
+def test_other_scores_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a model with other weights, or of a machine that rounds otherwise."""
+    artifact, graph = packed(Way(5), monkeypatch), fresh_graph(5, False)
+    with torch.no_grad():
+        next(graph.parameters(), next(graph.buffers())).mul_(1 + 2**-20)
+    with pytest.raises(ValueError, match="other scores here than where they were tuned"):
+        load(artifact, graph, torch.zeros(5, 3, 2, 2))
+
+
+def test_a_compiler_that_keeps_nothing_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "launched", lambda graph, way, rows: graph)
+    with pytest.raises(ValueError, match="keeps no kernels here"):
+        packed(Way(5, compiled=True), monkeypatch)
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_the_batch_for_scores_is_always_the_same(rows: int) -> None:
+    seen = []
+    for _ in range(2):
+        scores_digest(lambda batch: seen.append(batch.clone()) or batch, torch.zeros(rows, 3, 2, 2))
+    assert torch.equal(*seen)
+    assert seen[0].min() < 0
+    assert seen[0].max() > 1
+    exact = hashlib.sha256(seen[0].double().numpy().tobytes()).hexdigest()
+    assert scores_digest(lambda batch: batch, torch.zeros(rows, 3, 2, 2)) == exact
+
+
+OTHER_PROCESS = """
+import sys
+from pathlib import Path
+import torch
+sys.path[:0] = [{tests!r}, {models!r}]
+from soundsmooth.models.artifact import Artifact
+from soundsmooth.models.tuning import load, scores_digest
+from test_tuning import fresh_graph
+
+torch.set_num_threads({threads})  # as a promise says
+artifact = Artifact.of(Path(sys.argv[1]).read_bytes())
+rows = torch.zeros(5, 3, 2, 2)
+print(scores_digest(load(artifact, fresh_graph(5, False), rows), rows))
+"""
+
+
+@needs_compiler
+@pytest.mark.slow("compiles a network, here and in a second process")
+def test_another_process_gets_the_same_bits(tmp_path: Path) -> None:
+    """With kernels that come from the artifact: what it had to compile anew would be an error."""
+    artifact = packed(Way(5, compiled=True))
+    file = tmp_path / "net.artifact"
+    file.write_bytes(artifact.content)
+    here = Path(__file__).parent
+    script = OTHER_PROCESS.format(tests=str(here.parent), models=str(here), threads=torch.get_num_threads())
+    done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True)
+    assert done.stdout.split() == [artifact.scores], done.stderr
+
+
+class Missing:
+    """A compiler that finds nothing in the caches."""
+
+    def __init__(self, graph: object, rows: torch.Tensor, options: object) -> None:
+        from torch._dynamo.utils import counters
+
+        counters["inductor"]["fxgraph_cache_miss"] += 1
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_what_would_have_to_be_compiled_anew_is_rejected(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of another graph, or bytes that are none: a second choice by timing would be another F."""
+    monkeypatch.setattr(tuning, "own_caches", nullcontext)
+    monkeypatch.setattr(torch.compiler, "load_cache_artifacts", lambda kernels: "some" if found else None)
+    monkeypatch.setattr(tuning, "Compiled", Missing if found else lambda *_: pytest.fail("nothing was loaded"))
+    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
+    with pytest.raises(ValueError, match="has no kernels for this model on this machine; a new run tunes"):
+        load(artifact, fresh_graph(5, False), torch.zeros(5, 3, 2, 2))
+
+
+def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(kernels: bytes) -> None:
+        raise EOFError("Ran out of input")
+
+    monkeypatch.setattr(tuning, "own_caches", nullcontext)
+    monkeypatch.setattr(torch.compiler, "load_cache_artifacts", broken)
+    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
+    with pytest.raises(ValueError, match=r"the artifact's kernels cannot be loaded: .*Ran out of input"):
+        load(artifact, fresh_graph(5, False), torch.zeros(5, 3, 2, 2))
+
+
+@needs_compiler
+@pytest.mark.parametrize("timed", [False, True])
+def test_kernels_are_timed_where_that_was_chosen_only(timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(tuning, "Compiled", lambda graph, rows, options: asked.append(options) or graph)
+    launched(Net().eval(), Way(5, compiled=True, timed=timed, layouts=False), torch.zeros(5, 3, 2, 2))
+    (options,) = asked
+    assert options.get("max_autotune", False) == timed
+    assert options["layout_optimization"] is False
+    assert ("deterministic" in options or "triton.autotune_pointwise" in options) != timed
