@@ -36,6 +36,13 @@ class Settings:
         return self.goal is not None and self.goal.stops_early
 
     @property
+    def shares_batches(self) -> bool:
+        """Whether images share batches. Before the looks are known: whether they will if rows are proved independent."""
+        if self.looks is not None:
+            return self.looks.group is not None
+        return self.stops_early and self.noise == "fresh"
+
+    @property
     def schedule(self) -> Schedule:
         """When votes are counted and how α is spent: once, at n, unless there are looks."""
         return Schedule.fixed(self.n, self.alpha) if self.looks is None else self.looks.schedule(self.bound)

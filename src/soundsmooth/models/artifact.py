@@ -59,6 +59,11 @@ class Artifact:
     """As torch's compiler keeps them; nothing if it made none."""
 
     @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The only batches for which the kernels are."""
+        return (self.way.batch, *self.shape)
+
+    @property
     def content(self) -> bytes:
         """The artifact as it is kept: a title, a line of JSON, and torch's bytes."""
         described = {

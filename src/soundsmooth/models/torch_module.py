@@ -201,7 +201,13 @@ class TorchModel(Model):
 
     def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
         """Tune, if that was asked for, or decide what `auto` is."""
-        tunes = self._voting.compilation == TUNED and self.artifact is None
+        artifact = self._voting.artifact
+        if artifact is not None and (batches[0], *shape) != artifact.batch_shape:
+            raise ValueError(
+                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and these "
+                f"are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, or tune for these"
+            )
+        tunes = self._voting.compilation == TUNED and artifact is None
         if tunes or self._device.type == "cuda":
             self.prepare(shape, batches[0])
         if tunes:

@@ -19,7 +19,7 @@ from ..independence.notice import MissingProof, unproved
 from ..models import Identity
 from ..models.environment import environment
 from ..noise import Law
-from ..smoothing.classifier import Smoothing
+from ..smoothing.classifier import Smoothing, estimation_batch
 from ..smoothing.job import VotingJob
 from .tasks import CleanVotes, Image, Outcome, Task
 from .voter import Voter
@@ -110,7 +110,7 @@ class Worker:
         """Get ready to vote, unless the model is not the promised one."""
         replica = self._loaded().replicas[self._number]
         replica.model.run_as(job.identity.flags.get("compile", "none"), job.artifact)
-        replica.model.prepare(job.shape, job.batch)
+        replica.model.prepare(job.shape, estimation_batch(replica.model, job.batch, job.settings))
         identity = replica.model.identity()
         own = replace(job, identity=identity) if job.identity.device == MIXED else job
         if replace(identity, device=job.identity.device) != job.identity:

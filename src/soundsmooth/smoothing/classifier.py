@@ -15,6 +15,7 @@ from ..noise import Law
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import check_shared_memory
+from .voting import sample_batch
 
 #: Large enough for the kernels, and no filling up at the usual n₀ = 100.
 CPU_BATCH = 100
@@ -98,8 +99,12 @@ class Smoothing:
         most = self.model.largest_batch(shape, min(LOOKS_BATCH, max(1, GPU_ELEMENTS // max(1, prod(shape)))))
         return max((CPU_BATCH << j for j in range(16) if CPU_BATCH << j <= most), default=most)
 
-    def identity(self, shape: tuple[int, ...], batch: int) -> Identity:
-        """What is promised of the model, after it got ready for batches of this size of inputs of this shape."""
+    def identity(self, shape: tuple[int, ...], batch: int, settings: Settings) -> Identity:
+        """What is promised of the model, after it got ready for the batches in which copies for estimation vote."""
+        return self.prepared(shape, estimation_batch(self.model, batch, settings))
+
+    def prepared(self, shape: tuple[int, ...], batch: int) -> Identity:
+        """What the model is, after it got ready for batches of this size of inputs of this shape."""
         for replica in self.replicas:
             replica.model.prepare(shape, batch)
         return self.model.identity()
@@ -112,11 +117,11 @@ class Smoothing:
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":
             check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
-        first = self.batch_of(x.shape, settings)
+        first = estimation_batch(self.model, self.batch_of(x.shape, settings), settings)
         self.model.settle(x.shape, self._other_batches(first, settings), images * expected_copies(settings))
         for replica in self.replicas[1:]:
             replica.model.run_as(self.model.flags().get("compile", "none"), self.model.artifact)
-        return self.identity(x.shape, self.batch_of(x.shape, settings))
+        return self.identity(x.shape, self.batch_of(x.shape, settings), settings)
 
     def _other_batches(self, first: int, settings: Settings) -> list[int]:
         """The sizes that may be tried, the usual one first: with them, too, the last of n copies fill a batch."""
@@ -145,6 +150,14 @@ class Smoothing:
         check_room(0, n + batch, dimension)
         needed = BYTES_PER_ELEMENT * batch * dimension
         self.replicas[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
+
+
+def estimation_batch(model: Model, batch: int, settings: Settings) -> int:
+    """The rows of the batches in which copies for estimation vote, where batches of a size are promised.
+
+    Guarantee: what is proved is proved for these, also where all copies are fewer than the promised size.
+    """
+    return batch if settings.shares_batches else sample_batch(model, batch, settings.n)
 
 
 def expected_copies(settings: Settings) -> int:

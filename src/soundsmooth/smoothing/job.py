@@ -36,7 +36,7 @@ class VotingJob:
     def batch_for(self, voting: Voting, purpose: Purpose) -> int:
         """The batch for copies of a purpose: the promised one, or a sample that is smaller than that."""
         chosen = self.settings
-        if chosen.looks is not None and chosen.looks.group is not None:
+        if chosen.shares_batches:
             return voting.batch
         return voting.batch_for(chosen.n0 if purpose == Purpose.SELECTION else chosen.n)
 

@@ -18,7 +18,7 @@ from ..exact import Rational, distance_above, fair_coin_rejected, probability
 from ..noise import Purpose
 from ..noise.sources import FreshNoise
 from .classifier import Smoothing, check_unchanged
-from .voting import Voting, check_classes, sample_under_noise
+from .voting import Voting, check_classes, sample_batch, sample_under_noise
 
 
 def predict(
@@ -46,8 +46,8 @@ def predict(
     smoothing.check(x.shape, x.size, n)
     start, key, replica = time.perf_counter(), secrets.token_bytes(32), smoothing.replicas[0]
     batch = smoothing.batch_for(x.shape, n, looks is not None)
-    batch = batch if replica.model.batch else min(batch, n)
-    identity = smoothing.identity(x.shape, batch)
+    batch = sample_batch(replica.model, batch, n)
+    identity = smoothing.prepared(x.shape, batch)
     schedule = Looks((n,), (level,))
     if looks is not None:
         _check_proved(identity.independence)

@@ -42,7 +42,12 @@ class Voting:
 
     def batch_for(self, n: int) -> int:
         """A sample smaller than a batch is one batch of its own size, if the model can run that."""
-        return self.batch if self.model.batch else min(self.batch, n)
+        return sample_batch(self.model, self.batch, n)
+
+
+def sample_batch(model: Model, batch: int, n: int) -> int:
+    """The rows of the batches in which n copies vote that share them with no others (docs/noise.md, `batch`)."""
+    return batch if model.batch else min(batch, n)
 
 
 @dataclass(frozen=True)

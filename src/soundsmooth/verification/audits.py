@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..audit import read_terms
 from ..certification.promise import Inputs, Promise
+from ..certification.settings import promised_settings
 from ..noise import Purpose
 from ..runs.database import Database
 from ..runs.export import WRITERS
@@ -177,8 +178,9 @@ def _smoothing(result: Verification, promise: Promise, given: AuditInputs) -> Sm
     if given.model is None:
         result.check(Check("model", None, "not given (--model)"))
         return None
-    smoothing = given.model(promise)
-    result.check(*model_checks(smoothing.identity(shape_of(promise), int(promise.values["batch"])), promise))
+    smoothing, settings = given.model(promise), promised_settings(promise.values)
+    identity = smoothing.identity(shape_of(promise), int(promise.values["batch"]), settings)
+    result.check(*model_checks(identity, promise))
     return smoothing
 
 

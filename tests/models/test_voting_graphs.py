@@ -1,0 +1,184 @@
+"""What votes in a module's place, and how it runs: decided before the promise, and the same in each process."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from soundsmooth.models import tuning, voting_graphs
+from soundsmooth.models.artifact import Artifact
+from soundsmooth.models.torch_module import TorchModel
+from soundsmooth.models.voting_graphs import LONG, VotingGraphs
+
+EXAMPLE = torch.full((5, 4), 0.5)
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+
+
+def net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)).eval()
+
+
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuning tries one way only, the graph as it is: nothing is compiled, and nothing timed decides."""
+    monkeypatch.setattr(tuning, "own_caches", nullcontext)
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [])
+
+
+def tuned(module: torch.nn.Module) -> tuple[VotingGraphs, Artifact]:
+    graphs = VotingGraphs(module, "tuned", CPU)
+    return graphs, graphs.tune(lambda rows: torch.full((rows, 4), 0.5), [5, 3], "ab" * 32)
+
+
+@pytest.mark.usefixtures("untimed")
+def test_from_tuning_on_the_artifact_votes() -> None:
+    module, rows = net(), torch.rand(5, 4)
+    graphs, artifact = tuned(module)
+    assert (artifact.way.batch, artifact.shape, artifact.model) == (5, (4,), "ab" * 32)
+    graph, report = graphs.prove(EXAMPLE)
+    assert graph is not None
+    assert report is not None
+    assert report.proved
+    assert torch.equal(graphs.forward(rows), module(rows))
+    assert graphs.chosen is not None
+    assert graphs.chosen.startswith("tuned in ")
+
+
+@pytest.mark.usefixtures("untimed")
+def test_another_process_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It never tunes again."""
+    _, artifact = tuned(net())
+    other = VotingGraphs(net(), "auto", CPU)
+    monkeypatch.setattr(voting_graphs, "choose", lambda *_: pytest.fail("the choice is in the artifact"))
+    loaded = []
+    monkeypatch.setattr(voting_graphs, "load", lambda found, graph, rows: loaded.append(found) or graph)
+    other.run_as("tuned", artifact)
+    other.prove(EXAMPLE)
+    other.prove(EXAMPLE)
+    assert loaded == [artifact]
+    assert other.promised == "tuned"
+
+
+@pytest.mark.usefixtures("untimed")
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"machine": "another card"}, "was tuned on another card, and this is "),
+        ({"scores": "cd" * 32}, "compute other scores here than where they were tuned"),
+    ],
+)
+def test_an_artifact_that_does_not_fit_is_rejected(change: dict[str, Any], error: str) -> None:
+    _, artifact = tuned(net())
+    other = VotingGraphs(net(), "tuned", CPU, replace(artifact, **change))
+    with pytest.raises(ValueError, match=error):
+        other.prove(EXAMPLE)
+
+
+@pytest.mark.usefixtures("untimed")
+@pytest.mark.parametrize(("shape", "batch"), [((1, 4), 5), ((4,), 6)])
+def test_other_batches_are_not_promised_with_it(shape: tuple[int, ...], batch: int) -> None:
+    """A prediction in a smaller batch may run without its kernels; a run may not."""
+    model = TorchModel(net(), independence="proved", compilation="tuned")
+    model.settle((4,), [5], 1000)
+    with pytest.raises(ValueError, match=r"is for batches of 5 inputs of shape \[4\], and these are batches of"):
+        model.settle(shape, [batch], 1000)
+    rows = torch.rand(6, 4)
+    model.prepare((4,), 6)
+    assert torch.equal(model.forward(rows), net()(rows))
+
+
+@pytest.mark.usefixtures("untimed")
+def test_another_models_artifact_is_rejected() -> None:
+    model = TorchModel(net(), independence="proved", compilation="tuned")
+    model.settle((4,), [5], 1000)
+    content = model.artifact
+    assert content is not None
+    with pytest.raises(ValueError, match="tuned for another model; a new run tunes its own"):
+        TorchModel(torch.nn.Linear(4, 3), compilation="tuned", artifact=content)
+    same = TorchModel(net(), independence="proved", compilation="tuned", artifact=content)
+    same.prepare((4,), 5)
+    assert same.identity() == model.identity()
+    assert same.flags()["artifact"] == Artifact.of(content).digest
+
+
+@pytest.mark.usefixtures("untimed")
+def test_a_model_that_changes_while_it_is_tuned_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = TorchModel(net(), independence="proved", compilation="tuned")
+
+    def changing(*given: Any) -> tuning.Choice:
+        with torch.no_grad():
+            next(model._module.parameters()).add_(1)
+        return tuning.choose(*given)
+
+    monkeypatch.setattr(voting_graphs, "choose", changing)
+    with pytest.raises(ValueError, match="the model changed while its kernels were tuned"):
+        model.settle((4,), [5], 1000)
+
+
+def test_only_what_is_proved_is_tuned() -> None:
+    model = TorchModel(net(), independence="assumed", compilation="tuned")
+    with pytest.raises(
+        ValueError, match="rows are proved to be independent, and these are assumed: choose torch-compile"
+    ):
+        model.settle((4,), [5], 1000)
+
+
+class Decisions:
+    """A module on a pretended GPU: what is measured is said, and nothing runs there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, compiled: tuple[Callable[..., Any], str] | None) -> None:
+        self.asked: list[tuple[str, int]] = []
+        monkeypatch.setattr(voting_graphs, "describe_slower", self._slower)
+        monkeypatch.setattr(voting_graphs, "faster_compiled", self._compiled)
+        self.found = compiled
+
+    def _slower(self, *_: object) -> str:
+        self.asked.append(("slower", 0))
+        return "the graph is slow"
+
+    def _compiled(self, module: object, batch: torch.Tensor, copies: int) -> tuple[Callable[..., Any], str] | None:
+        self.asked.append(("compiled", copies))
+        return self.found
+
+
+def settled(compilation: str, batches: int) -> VotingGraphs:
+    graphs = VotingGraphs(net(), "none", CPU)
+    graphs.prove(EXAMPLE)
+    graphs.compilation = compilation
+    graphs.settle(EXAMPLE, batches * len(EXAMPLE))
+    return graphs
+
+
+def test_auto_becomes_the_faster_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions = Decisions(monkeypatch, (lambda rows: rows[:, :3], "compiled: 2 times as fast"))
+    found = settled("auto", LONG)
+    assert (found.promised, found.chosen, found.slower) == (
+        "torch-compile",
+        "compiled: 2 times as fast",
+        "the graph is slow",
+    )
+    assert torch.equal(found.forward(EXAMPLE), EXAMPLE[:, :3])
+    assert decisions.asked == [("slower", 0), ("compiled", LONG * 5)]
+
+
+def test_auto_stays_as_it_is_where_that_is_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    Decisions(monkeypatch, None)
+    found = settled("auto", LONG)
+    assert (found.promised, found.chosen) == ("none", None)
+
+
+def test_a_short_run_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few passes before a lone image would take as long as its votes."""
+    decisions = Decisions(monkeypatch, None)
+    assert settled("auto", LONG - 1).promised == "none"
+    assert decisions.asked == []
+
+
+def test_who_says_none_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions = Decisions(monkeypatch, None)
+    assert settled("none", LONG).promised == "none"
+    assert decisions.asked == [("slower", 0)]
