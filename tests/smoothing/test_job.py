@@ -20,7 +20,7 @@ X = np.full((2, 2), 100, np.int16)
 
 
 def job(chosen: Settings) -> VotingJob:
-    return VotingJob(SMOOTHING.identity((2, 2), 100), chosen, (2, 2), 100, b"k" * 32)
+    return VotingJob(SMOOTHING.identity((2, 2), 100, chosen), chosen, (2, 2), 100, b"k" * 32)
 
 
 def batches(chosen: Settings) -> list[int]:

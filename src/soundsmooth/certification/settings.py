@@ -37,7 +37,7 @@ class Settings:
 
     @property
     def shares_batches(self) -> bool:
-        """Whether images share batches. Before the looks are known: whether they will if rows are proved independent."""
+        """Whether images share batches; before looks are known, whether they will if rows are proved independent."""
         if self.looks is not None:
             return self.looks.group is not None
         return self.stops_early and self.noise == "fresh"

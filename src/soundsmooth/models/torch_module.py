@@ -204,8 +204,8 @@ class TorchModel(Model):
         artifact = self._voting.artifact
         if artifact is not None and (batches[0], *shape) != artifact.batch_shape:
             raise ValueError(
-                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and these "
-                f"are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, or tune for these"
+                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
+                f"these are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, or tune for these"
             )
         tunes = self._voting.compilation == TUNED and artifact is None
         if tunes or self._device.type == "cuda":
