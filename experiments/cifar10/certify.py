@@ -133,7 +133,7 @@ def certify(asked: argparse.Namespace, sigma: str, images: Inputs, clock: Clock)
         return sum(map(len, left.values()))
     smoothing = smoothing_of(asked, sigma)
     batch = smoothing.batch_for(images.shape, asked.n)
-    smoothing.identity(images.shape, batch)  # the module is exported now: both procedures run the same graph
+    smoothing.prepared(images.shape, batch)  # the module is exported now: both procedures run the same graph
     for kind, missing in left.items():
         procedures[kind](paths[kind], smoothing, images, chosen, clock, missing)
         left[kind] = missing - finished(paths[kind])

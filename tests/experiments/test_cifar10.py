@@ -219,7 +219,7 @@ def test_a_stored_run_made_again_from_its_commitment_has_the_same_votes(asked: a
 
 def test_a_standard_row_follows_from_its_seed(asked: argparse.Namespace) -> None:
     images, smoothing = certify.images_of(asked), certify.smoothing_of(asked, "0.25")
-    smoothing.identity(images.shape, 50)
+    smoothing.prepared(images.shape, 50)
     (row, *_) = certify.standard_rows(smoothing, images, certify.settings(n0=100, n=asked.n), set())
     smooth = certify.UnsoundStandard(smoothing.model.forward, 10, "0.25", backend="torch", seed=row["seed"])  # type: ignore[attr-defined]
     found = smooth.certify(IMAGES.values(images.levels[0]), n=asked.n, batch_size=50)

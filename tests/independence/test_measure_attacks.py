@@ -159,7 +159,7 @@ def test_graphs_that_draw_are_refused(operator: str, tmp_path: Path) -> None:
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
     with pytest.raises(ValueError, match="the graph draws at random"):
         smoother(path)
-    by_default = ss.Smoother(path, "1/2").smoothing.identity((1, 4, 4), 10).independence.text
+    by_default = ss.Smoother(path, "1/2").smoothing.prepared((1, 4, 4), 10).independence.text
     assert by_default == {"RandomNormalLike": "checked", "Dropout": "proved"}[operator]  # the optimizer drops Dropout
 
 
