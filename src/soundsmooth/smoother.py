@@ -111,7 +111,7 @@ class Smoother:
             law = Gaussian(sigma, k, grid)
         assert law is not None
         self._model, self._layout = model, layout
-        self._artifact = None if artifact is None else Path(artifact)
+        self._artifact, self._kept = None if artifact is None else Path(artifact), False
         self._options: dict[str, Any] = {
             "device": device,
             "dtype": dtype,
@@ -161,8 +161,7 @@ class Smoother:
         asked = _asked(radii, width, patience, looks, skip_wrong)
         inputs, chosen = self._one(image, label), settings(n0, n, alpha, bound, **asked)
         plan = plan_run(self.pool(), inputs, chosen, secret(seed, nonce))
-        if plan.artifact is not None and self._artifact is not None:
-            keep_artifact(self._artifact, plan.artifact)
+        self._keep(plan)
         self._tell(plan)
         return certify_image(plan, self.smoothing.replicas[0])
 
@@ -255,8 +254,7 @@ class Smoother:
             asked = _asked(radii, width, patience, looks, skip_wrong)
             chosen = settings(n0, n, alpha, bound, noise, **asked)
             plan = plan_run(pool, inputs, chosen, secret(seed), try_rows=False)
-        if plan.artifact is not None and self._artifact is not None:
-            keep_artifact(self._artifact, plan.artifact)
+        self._keep(plan)
         return plan.promise
 
     def predict(
@@ -289,6 +287,12 @@ class Smoother:
         grid = self.smoothing.law.grid
         return load(data, labels=labels, grid=grid, layout=self._layout, every=every, limit=limit)
 
+    def _keep(self, plan: RunPlan) -> None:
+        """Keep tuned kernels in the file that was named, once."""
+        if plan.artifact is not None and self._artifact is not None and not self._kept:
+            keep_artifact(self._artifact, plan.artifact)
+            self._kept = True
+
     def _tell(self, plan: RunPlan) -> None:
         """Warn before the first vote, once, if rows are measured or checked because there is no proof, or if what votes
         is slower than the module.
@@ -319,8 +323,10 @@ class Smoother:
 
     def pool(self, engine: str = "local", begun: RunTerms | None = None, artifact: Path | None = None) -> WorkerPool:
         """The pool that votes. A run that has begun keeps its batch and how the model runs: both were tried out."""
-        way = chosen_way(begun, self._options["compile"], artifact or self._artifact)
+        tuned = self.smoothing.model.artifact if begun is None else None  # by an earlier call
+        way = chosen_way(begun, self._options["compile"], artifact or self._artifact if tuned is None else None)
         if engine != "local":
+            way["artifact"] = way["artifact"] or tuned
             recipe = self.recipe().with_batch(None if begun is None else begun.batch).with_way(**way)
             return remote_pool(engine, recipe, self._workers)
         if begun is not None or way["artifact"] is not None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 TITLE = b"soundsmooth artifact 1\n"
@@ -75,9 +76,9 @@ class Artifact:
         }
         return TITLE + json.dumps(described, sort_keys=True).encode() + b"\n" + self.kernels
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content; a promise names the artifact by it."""
+        """SHA-256 of the content; a promise names the artifact by it. It is asked for with every batch."""
         return hashlib.sha256(self.content).hexdigest()
 
     @classmethod

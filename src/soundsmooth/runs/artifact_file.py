@@ -24,9 +24,9 @@ def chosen_way(begun: RunTerms | None, compilation: str, path: Path | None) -> d
 
     A run that begins with tuned kernels takes those in the file, if it is there.
     """
-    promised = None if begun is None else begun.promise.flags.get("compile")
-    if begun is None or promised is None:
+    if begun is None:
         return {"compile": compilation, "artifact": _read_artifact(path) if compilation == TUNED and path else None}
+    promised = begun.promise.flags.get("compile", "none")
     if compilation not in (AUTO, promised):
         raise ValueError(f"the run was begun with compile {promised}, and a run that has begun cannot change")
     return {"compile": promised, "artifact": promised_artifact(path, begun.promise)}

@@ -1,0 +1,159 @@
+"""Certify with one network in each way in which it can run, beside its forward passes in the same way.
+
+    python experiments/performance/modes.py OUT --network resnet110 --n 100000 --dtype float16 --modes none tuned
+
+Everything is measured side by side in this one call: each round times every forward and every certification once, and
+begins with another one. OUT gets one JSON object. `modes_table.py` makes a table of several. Without a GPU it runs on
+the processor.
+
+A forward is as many passes as the certification needs, on batches that lie ready, in the way and in the batches that
+the certification has. `module` is the module itself, in eager mode and in the batches of the first way.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import zoo
+
+import soundsmooth as ss
+from soundsmooth import embedded
+from soundsmooth.certification.promise import Inputs, secret
+from soundsmooth.certification.settings import settings
+from soundsmooth.lab.bench.pairs import Alternated, alternate
+from soundsmooth.models.environment import environment
+from soundsmooth.runs.run import finish_run, start_run
+
+SIGMA, N0 = "0.25", 100
+EMBEDDED = "embedded"
+
+
+def main() -> None:
+    gpu = torch.cuda.is_available()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--network", choices=[EMBEDDED, *zoo.NETWORKS], required=True)
+    parser.add_argument("--n", type=int, default=20_000 if gpu else 2000)
+    parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--dtype", default="bf16" if gpu else "float32")
+    parser.add_argument("--device", default="cuda:0" if gpu else "cpu")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
+    asked = parser.parse_args()
+    if asked.network == EMBEDDED:
+        asked.modes = ["none"]
+    found = measure(asked)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found["seconds"]), json.dumps(found["ratios"]))
+
+
+def measure(asked: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of each action, and certifications over the forward passes of the same way."""
+    modes = {mode: Mode(asked, mode) for mode in asked.modes}
+    actions: dict[str, Callable[[], object]] = {}
+    for name, mode in modes.items():
+        actions |= {f"{name} forward": mode.forward, f"{name} certify": mode.certify}
+    first = next(iter(modes.values()))
+    if first.module is not None:
+        actions["module forward"] = first.module_forward
+    for action in actions.values():
+        action()
+    taken = alternate(actions, asked.rounds)
+    return {
+        "network": asked.network,
+        "images": asked.images,
+        "n": asked.n,
+        "precision": asked.dtype,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": asked.threads,
+        "rounds": asked.rounds,
+        "modes": {name: mode.described for name, mode in modes.items()},
+        "seconds": {name: round(taken.median(name), 4) for name in actions},
+        "ratios": ratios(taken, list(modes)),
+        "environment": environment(),
+    }
+
+
+def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
+    pairs = [(f"{mode} certify", f"{mode} forward") for mode in modes]
+    if "module forward" in taken.seconds:
+        pairs += [(f"{mode} forward", "module forward") for mode in modes]
+    found = {f"{one} / {other}": taken.ratio(one, other) for one, other in pairs}
+    return {name: [round(each, 4) for each in (r.median, r.low, r.high)] for name, r in found.items()}
+
+
+class Mode:
+    """One way to run the network: what it was tuned to, its forward passes, and a run of some images."""
+
+    def __init__(self, asked: argparse.Namespace, mode: str) -> None:
+        self._asked, start = asked, time.perf_counter()
+        small = asked.network == EMBEDDED
+        self.module = None if small else zoo.network(asked.network)
+        shape = (1, 28, 28) if small else zoo.NETWORKS[asked.network].shape
+        levels = np.random.default_rng(0).integers(0, 256, (asked.images, *shape)).astype(np.int16)
+        self._inputs = Inputs(tuple(range(asked.images)), tuple(levels), (0,) * asked.images)
+        options: dict[str, Any] = {"threads": asked.threads, "batch_size": asked.batch}
+        if not small:
+            options |= {"device": asked.device, "dtype": asked.dtype, "compile": mode}
+            options |= {"channels_last": asked.channels_last}
+        source: Any = embedded.MODELS[min(embedded.MODELS)] if small else self.module
+        self._smooth = ss.Smoother(source, SIGMA, **options)
+        self.certify()
+        self._model: Any = self._smooth.smoothing.model
+        chosen = settings(n=asked.n, n0=N0)
+        batch = self._smooth.smoothing.batch_of(shape, chosen)
+        self._passes = [(min(batch, N0), 1), (batch, -(-asked.n // batch))]
+        self._rows = {rows: self._batch(rows, shape) for rows, _ in self._passes}
+        self.described = {
+            "batch": batch,
+            "independence": self._model.identity().independence.text,
+            "chosen": self._model.chosen,
+            "slower": self._model.slower,
+            "ready after": round(time.perf_counter() - start, 1),
+        }
+
+    def _batch(self, rows: int, shape: tuple[int, ...]) -> Any:
+        values = np.random.default_rng(1).normal(0.5, 0.4, (rows, *shape)).astype(np.float32)
+        return values if self.module is None else self._model.cast(values)
+
+    def forward(self) -> None:
+        """All passes of all images: what the model has to do, and nothing else."""
+        if self.module is None:
+            for _ in range(self._asked.images):
+                for rows, count in self._passes:
+                    for _ in range(count):
+                        self._model.scores(self._rows[rows])
+            return
+        self._run(self._model.forward)
+
+    def module_forward(self) -> None:
+        """The same by the module itself, as one would write it."""
+        self._run(self._model._module)
+
+    def _run(self, forward: Callable[[Any], Any]) -> None:
+        with torch.inference_mode():
+            for _ in range(self._asked.images):
+                for rows, count in self._passes:
+                    for _ in range(count):
+                        forward(self._rows[rows])
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+
+    def certify(self) -> None:
+        """A run in memory, from promise to certificates."""
+        pool = self._smooth.pool()
+        plan, store = start_run(pool, self._inputs, settings(n=self._asked.n, n0=N0), secret())
+        finish_run(plan, store).close()
+
+
+if __name__ == "__main__":
+    main()
