@@ -19,6 +19,8 @@ from soundsmooth.models.tuning import Subject, choose, launched, load, pack, sco
 needs_compiler = pytest.mark.skipif(
     not torch.cuda.is_available() and shutil.which("c++") is None, reason="torch.compile on a CPU needs a C++ compiler"
 )
+GPU = torch.cuda.is_available()
+DEVICE = "cuda:0" if GPU else "cpu"
 Cost = Callable[[Way], float]
 
 
@@ -132,14 +134,18 @@ class Net(torch.nn.Module):
         return self.head(x.flatten(1).sin())
 
 
+def zeros(batch: int) -> torch.Tensor:
+    return torch.zeros(batch, 3, 2, 2, device=DEVICE)
+
+
 def fresh_graph(batch: int, folded: bool) -> torch.nn.Module | None:
-    graph = export_module(Net().eval(), torch.zeros(batch, 3, 2, 2)).graph
+    graph = export_module(Net().eval().to(DEVICE), zeros(batch)).graph
     assert graph is not None
     return None if folded else torch.fx.GraphModule(graph, graph.graph)
 
 
 def subject() -> Subject:
-    return Subject(Net().eval(), fresh_graph, lambda batch: torch.zeros(batch, 3, 2, 2))
+    return Subject(Net().eval().to(DEVICE), fresh_graph, zeros)
 
 
 def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:
@@ -152,8 +158,8 @@ def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:
 def test_what_is_not_compiled_is_loaded_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
     artifact = packed(Way(5), monkeypatch)
     assert (artifact.kernels, artifact.shape, artifact.machine) == (b"", (3, 2, 2), "here")
-    rows = torch.rand(5, 3, 2, 2)
-    assert torch.equal(load(artifact, fresh_graph(5, False), rows)(rows), Net().eval()(rows))
+    rows = torch.rand(5, 3, 2, 2).to(DEVICE)
+    assert torch.equal(load(artifact, fresh_graph(5, False), rows)(rows), Net().eval().to(DEVICE)(rows))
 
 
 def test_other_scores_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +168,7 @@ def test_other_scores_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         next(graph.parameters(), next(graph.buffers())).mul_(1 + 2**-20)
     with pytest.raises(ValueError, match="other scores here than where they were tuned"):
-        load(artifact, graph, torch.zeros(5, 3, 2, 2))
+        load(artifact, graph, zeros(5))
 
 
 def test_a_compiler_that_keeps_nothing_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,11 +196,11 @@ import torch
 sys.path[:0] = [{tests!r}, {models!r}]
 from soundsmooth.models.artifact import Artifact
 from soundsmooth.models.tuning import load, scores_digest
-from test_tuning import fresh_graph
+from test_tuning import fresh_graph, zeros
 
 torch.set_num_threads({threads})  # as a promise says
 artifact = Artifact.of(Path(sys.argv[1]).read_bytes())
-rows = torch.zeros(5, 3, 2, 2)
+rows = zeros(5)
 print(scores_digest(load(artifact, fresh_graph(5, False), rows), rows))
 """
 
@@ -203,7 +209,7 @@ print(scores_digest(load(artifact, fresh_graph(5, False), rows), rows))
 @pytest.mark.slow("compiles a network, here and in a second process")
 def test_another_process_gets_the_same_bits(tmp_path: Path) -> None:
     """With kernels that come from the artifact: what it had to compile anew would be an error."""
-    artifact = packed(Way(5, compiled=True))
+    artifact = packed(Way(5, compiled=True, timed=GPU, recorded=GPU))
     file = tmp_path / "net.artifact"
     file.write_bytes(artifact.content)
     here = Path(__file__).parent
@@ -232,7 +238,7 @@ def test_what_would_have_to_be_compiled_anew_is_rejected(found: bool, monkeypatc
     monkeypatch.setattr(tuning, "Compiled", Missing if found else lambda *_: pytest.fail("nothing was loaded"))
     artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
     with pytest.raises(ValueError, match="has no kernels for this model on this machine; a new run tunes"):
-        load(artifact, fresh_graph(5, False), torch.zeros(5, 3, 2, 2))
+        load(artifact, fresh_graph(5, False), zeros(5))
 
 
 def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +249,7 @@ def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", broken)
     artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
     with pytest.raises(ValueError, match=r"the artifact's kernels cannot be loaded: .*Ran out of input"):
-        load(artifact, fresh_graph(5, False), torch.zeros(5, 3, 2, 2))
+        load(artifact, fresh_graph(5, False), zeros(5))
 
 
 @needs_compiler
