@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..audit import check_record
-from ..certification.certificate import Certificate
+from ..certification.certificate import OTHER_COIN, Certificate
 from ..certification.fields import is_time
 from ..certification.votes import added
 from ..independence.measure import SampledRows, measurement, rows_by_block, sample_rows
@@ -207,7 +207,8 @@ class Inspection:
             return
         if stored is not None:
             self._compare(certificate, stored, lost)
-        self._check_coin(certificate)
+        if not certificate.has_due_coin:
+            self._say(number, OTHER_COIN)
         report = check_record(record)
         for text in report.findings:
             self._say(number, text)
@@ -221,13 +222,6 @@ class Inspection:
             copies = certificate.estimation.total
             claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, copies, paid)
             self.claimed.append(claimed)
-
-    def _check_coin(self, certificate: Certificate) -> None:
-        """Whether there must be one is for `check_record`."""
-        index, stated = certificate.index, self.run.stated
-        due = stated.secret.coin(stated.promise, index) if 0 <= index < SHARED_STREAM else None
-        if certificate.coin is not None and certificate.coin != due:
-            self._say(index, "its coin is not the one that promise, seed and nonce give")
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         votes = self._votes(stored, certificate.truth)
