@@ -21,7 +21,7 @@ from rich.console import Console
 import soundsmooth as ss
 from classifiers import brightness
 from soundsmooth import __version__, embedded
-from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.certify import certify
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.report import (
     decimal_above,
@@ -243,7 +243,7 @@ def test_a_consistent_record_with_another_n_is_refused() -> None:
     """Counts that do not add up to the promised n, with bounds that do follow from them."""
     record = certificate()
     counts = replace(record.estimation, classes=tuple(2 * c for c in record.estimation.classes))
-    found = verdict(record.selection, counts, Gaussian("1/4"), settings(n=2000))
+    found = certify(record.selection, counts, Gaussian("1/4"), settings(n=2000))
     forged = replace(record, estimation=counts, radius=found.radius, p_lower=found.p_lower)
     with pytest.raises(ValueError, match="the counts add up to 100 and 2000, not to 100 and 1000"):
         ss.Certificate.from_json(forged.to_json())

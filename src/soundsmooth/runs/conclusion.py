@@ -44,7 +44,7 @@ def conclude(store: Store) -> list[Certificate]:
 def _certify(store: Store, place: int, votes: ImageVotes) -> Certificate:
     terms, (number, truth) = store.terms, store.image(place)
     law, paid = promised_law(terms.promise.values), _most_paid(terms.promise)
-    found = certify(votes.counts, law, terms.settings, None, paid, votes.looks)
+    found = certify(votes.selection, votes.estimation, law, terms.settings, None, paid, votes.looks)
     certificate = Certificate(
         index=number,
         **asdict(found),

@@ -225,10 +225,8 @@ class Inspection:
 
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         votes = self._votes(stored, certificate.truth)
-        sums = {Purpose.SELECTION: certificate.selection, Purpose.ESTIMATION: certificate.estimation}
-        for purpose, counts in sums.items():
-            if votes.counts(purpose) != counts:
-                name = purpose.name.lower()
+        for name in ("selection", "estimation"):
+            if getattr(votes, name) != getattr(certificate, name):
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")
         if votes.looks != certificate.looks:
             self._say(certificate.index, "its blocks do not add up to its certificate's looks")
