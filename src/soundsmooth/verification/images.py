@@ -12,9 +12,10 @@ from ..certification.fields import is_time
 from ..certification.votes import added
 from ..independence.measure import SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import SHARED_STREAM, Purpose
+from ..runs.header import PLACED, Row
 from ..runs.image_votes import ImageVotes, image_votes
 from ..runs.packs import rounds_passed
-from ..runs.reader import PLACED, Row, RunReader, Software, software_of
+from ..runs.reader import RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
 from ..smoothing.blocks import VoteBlock, hits_of
