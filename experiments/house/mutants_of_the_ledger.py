@@ -400,7 +400,7 @@ MUTANTS = (
         f"{SRC}/core/grid.py",
         "        if not off.any():\n",
         "        if True:\n",
-        ("tests/core/test_grid.py::test_wider_floats_are_not_rounded_to_the_grid",),
+        ("tests/core/test_grid.py::test_the_error_names_the_first_bad_pixel",),
     ),
     Mutant(
         "levels-outside-accepted",

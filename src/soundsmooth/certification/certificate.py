@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from ..core.decimals import raised, truncated
@@ -287,10 +288,6 @@ class Certificate:
         return cls(**values_of(data, FIELDS))
 
 
-def _lost(measured: Measurement) -> int:
-    return measured.lost
-
-
 def _read_flag(cell: int) -> bool:
     if cell not in (0, 1):
         raise ValueError(f"a mark is 0 or 1, not {cell}")
@@ -313,7 +310,9 @@ FIELDS = (
     Field(
         "measured",
         MEASUREMENT,
-        Column("lost", "INTEGER", "of the rows that were voted again (NULL: none were to be)", write=_lost),
+        Column(
+            "lost", "INTEGER", "of the rows that were voted again (NULL: none were to be)", write=attrgetter("lost")
+        ),
         null=True,
         omitted=True,
     ),

@@ -103,10 +103,6 @@ class RunReader(RunHeader):
         """The promised label of an image."""
         return self.image(place)[1]
 
-    def finished(self, place: int) -> bool:
-        """Whether the image has its certificate."""
-        return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM certificates WHERE place = ?)", place))
-
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose."""
         found = [stored.counts for stored in self.blocks(place, purpose)]
