@@ -1,6 +1,6 @@
 """The mutants of the ledger can be tried: their text is in the source, and their tests exist.
 
-Whether the tests kill them takes half an hour: `experiments/house/ledger_mutants.py`.
+Whether the tests kill them takes minutes: `experiments/house/ledger_mutants.py`.
 """
 
 import re

@@ -132,8 +132,8 @@ class _Pass:
             yield levels
 
     def _read(self, item: Item) -> Levels:
-        self.decoded = self.decoded or is_picture(item.image)
         levels, rounded = levels_of(item.image, self.pictures, self.grid, self.layout)
+        self.decoded = self.decoded or is_picture(item.image)
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
             raise ValueError(
