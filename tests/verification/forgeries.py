@@ -481,7 +481,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
 
 def due(promise: Promise, paid: float | None) -> float | None:
     """What a forger pays under this promise: what was paid, or something that is always possible."""
-    if promise.given is None:
+    if "given" not in promise.values:
         return None
     law = promised_law(promise.values)
     size = math.prod(map(int, promise.values["input shape"].split()))
