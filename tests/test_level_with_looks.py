@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 import soundsmooth as ss
 from soundsmooth.certification.certificate import Certificate
-from soundsmooth.certification.certify import coin_above, verdict
+from soundsmooth.certification.certify import certify, coin_above
 from soundsmooth.certification.goal import default_levels, goal, looks_for
 from soundsmooth.certification.looks import Group, Looks
 from soundsmooth.certification.promise import Inputs, secret
@@ -102,7 +102,7 @@ def false_at_the_best_look(bound: str) -> int:
     for each in issued(bound):
         assert each.looks is not None
         stops = [
-            verdict(each.selection, each.estimation, LAW, chosen, looks=each.looks[:stop], coin=each.coin).p_lower
+            certify(each.selection, each.estimation, LAW, chosen, looks=each.looks[:stop], coin=each.coin).p_lower
             for stop in range(len(each.looks) + 1)
         ]
         assert stops[-1] == each.p_lower

@@ -130,9 +130,9 @@ def reloaded(smoothing: Smoothing, files: "NoiseFiles", images: Sequence[Levels]
     worker, chosen = smoothing.replicas[0], settings(n0=N0, n=n)
     voting = Voting(worker.model, smoothing.batch_for(images[0].shape, n), worker.model.identity().flags)
     for x in images:
-        samples = {Purpose.SELECTION: N0, Purpose.ESTIMATION: n}
-        counts = {each: sample_under_noise(voting, files, x, each, count) for each, count in samples.items()}
-        certify(counts.__getitem__, smoothing.law, chosen)
+        samples = ((Purpose.SELECTION, N0), (Purpose.ESTIMATION, n))
+        counts = (sample_under_noise(voting, files, x, purpose, count) for purpose, count in samples)
+        certify(*counts, smoothing.law, chosen)
 
 
 @dataclass(frozen=True)

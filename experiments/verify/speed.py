@@ -46,9 +46,9 @@ def fill(path: Path, count: int, votes: bool) -> None:
                 found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = packed_bits(found.labels == 0) if votes and block.purpose == Purpose.ESTIMATION else None
                 store.add_block(place, block, found.counts, hits, 0.1, plan.environment)
-            counts = {purpose: store.counts(place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)}
-            proved = certify(counts.__getitem__, plan.law, plan.settings)
-            store.add_certificate(place, plan.certificate(place, proved, counts, None, plan.environment, 1.0))
+            votes_cast = store.votes(place)
+            proved = certify(votes_cast.selection, votes_cast.estimation, plan.law, plan.settings)
+            store.add_certificate(place, plan.certificate(place, proved, votes_cast, None, plan.environment, 1.0))
 
 
 def main(count: int, votes: bool) -> None:

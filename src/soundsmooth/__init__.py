@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .certification.certificate import Certificate, Prediction
+    from .certification.certificate import Certificate
+    from .certification.prediction import Prediction
     from .certification.promise import Promise
     from .core.grid import Grid, levels
     from .core.warn import IndependenceWarning
@@ -46,7 +47,7 @@ _HOMES = {
     "Gaussian": ".noise",
     "Grid": ".core.grid",
     "IndependenceWarning": ".core.warn",
-    "Prediction": ".certification.certificate",
+    "Prediction": ".certification.prediction",
     "Promise": ".certification.promise",
     "Run": ".runs.run",
     "Smoother": ".smoother",

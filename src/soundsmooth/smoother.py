@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from .certification.certificate import Certificate, Prediction
+from .certification.certificate import Certificate
 from .certification.goal import LooksAsked, Radii
+from .certification.prediction import Prediction
 from .certification.promise import Inputs, Promise, secret
 from .certification.settings import settings
 from .core.grid import IMAGES, Grid

@@ -57,7 +57,7 @@ def issue(selection: VoteCounts, estimation: VoteCounts, promised: AuditTerms) -
     """What the issuer makes of these counts."""
     chosen = issuers_settings(promised.n0, promised.n, promised.alpha, promised.bound)
     counts = [certify.Counts(votes.classes, votes.nobody) for votes in (selection, estimation)]
-    found = certify.verdict(*counts, noise.Gaussian(promised.law.sigma), chosen)
+    found = certify.certify(*counts, noise.Gaussian(promised.law.sigma), chosen)
     return Claim(found.label, found.radius, found.p_lower, found.p_upper, selection, estimation)
 
 

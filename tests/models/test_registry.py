@@ -121,7 +121,7 @@ def test_a_new_adapter_is_one_class_and_one_line() -> None:
     certificate = smooth.certify(IMAGE, n0=20, n=60, seed="s")
     assert certificate.promise.values["model kind"] == "classifier"
     assert "assumed honest" in certificate.trust
-    certificate.check()
+    assert ss.Certificate.from_json(certificate.to_json()) == certificate
     check_promise(certificate.promise)
     with pytest.raises(ValueError, match="a classifier runs as it is"):
         model_of(Classifier(), dtype="bf16")

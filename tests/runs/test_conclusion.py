@@ -16,7 +16,7 @@ from classifiers import brightness_of_three
 from runs.interrupted import QUICK, inputs, interrupt, looked_run
 from soundsmooth import embedded
 from soundsmooth.certification.certificate import Certificate
-from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.certify import Counts, certify
 from soundsmooth.certification.promise import secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import Rounding
@@ -75,9 +75,8 @@ def test_an_interrupted_image_is_certified_at_its_last_full_look(interrupted: Pa
         assert [look.n for look in ended.looks] == [40, 100, 200]
         assert (run.progress.finished, run.progress.aborted, run.progress.open) == (2, 1, 1)
         assert "aborted: ended from outside" in str(ended)
-        ended.check()
         assert Certificate.from_json(ended.to_json()) == ended
-    found = verdict(ended.selection, ended.estimation, ended.law, looked_run().settings, looks=ended.looks)
+    found = certify(ended.selection, ended.estimation, ended.law, looked_run().settings, looks=ended.looks)
     assert (found.label, found.radius, found.p_lower) == (ended.label, ended.radius, ended.p_lower)
     audit = ss.verify(interrupted)
     assert audit.ok
@@ -213,7 +212,7 @@ def forge(path: Path, place: int, change: Callable[[Certificate], Certificate]) 
     with Store.reopen(path) as store:
         stored = dict(store.placed_certificates())[place]
         forged = change(stored)
-        found = verdict(forged.selection, forged.estimation, forged.law, store.terms.settings, looks=forged.looks)
+        found = certify(forged.selection, forged.estimation, forged.law, store.terms.settings, looks=forged.looks)
         store.db.execute("DELETE FROM certificates WHERE place = ?", place)
         store.add_certificate(place, replace(forged, **asdict(found)))
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from soundsmooth.certification.certificate import Certificate
-from soundsmooth.certification.certify import Counts, Measurement, verdict
+from soundsmooth.certification.certify import Counts, Measurement, certify
 from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Promise, Secret
 from soundsmooth.certification.settings import promised_settings
@@ -460,7 +460,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
             measured = None if lost is None or again is None else Measurement(again, lost)
             settings, law = promised_settings(promise.values), promised_law(promise.values)
             paid = due(promise, paid)
-            found = verdict(counts0, counts, law, settings, measured, paid)
+            found = certify(counts0, counts, law, settings, measured, paid)
             label, radius, p_lower, p_upper = found.label, found.radius, found.p_lower, found.p_upper
         measured = None if lost is None or again is None else Measurement(again, lost)
         line = Certificate(
@@ -481,7 +481,7 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
 
 def due(promise: Promise, paid: float | None) -> float | None:
     """What a forger pays under this promise: what was paid, or something that is always possible."""
-    if promise.given is None:
+    if "given" not in promise.values:
         return None
     law = promised_law(promise.values)
     size = math.prod(map(int, promise.values["input shape"].split()))
@@ -1000,7 +1000,7 @@ def _refitted(record: dict[str, Any], where: tuple[Any, ...]) -> dict[str, Any]:
             again = rows_again(read.promise)
             measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
             paid = due(read.promise, read.paid)
-            found = verdict(read.selection, read.estimation, law, settings, measured, paid)
+            found = certify(read.selection, read.estimation, law, settings, measured, paid)
             made = Certificate(
                 index=read.index, truth=read.truth, selection=read.selection, estimation=read.estimation,
                 promise=read.promise, seed=read.seed, nonce=read.nonce, environment=read.environment,

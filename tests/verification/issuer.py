@@ -13,7 +13,7 @@ import numpy as np
 import classifiers
 import soundsmooth as ss
 from classifiers import brightness_of_three
-from soundsmooth.certification.certify import Counts, verdict
+from soundsmooth.certification.certify import Counts, certify
 from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.certification.votes import counts_of, votes_text
@@ -158,7 +158,7 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
                 )
             totals = [total + new for total, new in zip(totals, counts.classes, strict=True)]
         estimation = Counts(tuple(totals), old.estimation.total - sum(totals))
-        found = verdict(old.selection, estimation, law, chosen)
+        found = certify(old.selection, estimation, law, chosen)
         new = dataclasses.replace(old, estimation=estimation, **dataclasses.asdict(found))
         write_certificate(db, place, new)
 

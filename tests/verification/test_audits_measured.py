@@ -15,7 +15,7 @@ import classifiers
 from soundsmooth import audit
 from soundsmooth.audit import AuditTerms, Gaussian, ReplayBlock, VoteCounts, from_replayed, struck_out_together
 from soundsmooth.audit.replay import escaped_and_excess, least_hits, most_lost
-from soundsmooth.certification.certify import Measurement, verdict
+from soundsmooth.certification.certify import Measurement, certify
 from soundsmooth.independence.measure import rows_by_block, sample_rows
 from soundsmooth.runs.plan import RunPlan
 from soundsmooth.runs.store import Store
@@ -153,7 +153,7 @@ def forge_rows(path: Path, place: int, run: RunPlan) -> int:
         drawn = sample_rows(store.terms.secret, store.terms.promise, old.index, old.estimation.total)
         hits = rows_by_block(drawn, [(each.block, each.hits) for each in store.blocks(place)])
     measured = Measurement(old.measured.rows, 0)
-    found = verdict(old.selection, old.estimation, run.pool.smoothing.law, run.settings, measured)
+    found = certify(old.selection, old.estimation, run.pool.smoothing.law, run.settings, measured)
     new = dataclasses.replace(old, measured=measured, **dataclasses.asdict(found))
     with closing(sqlite3.connect(path)) as db, db:
         for block, rows in hits.items():

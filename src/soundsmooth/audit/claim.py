@@ -126,7 +126,7 @@ def read_terms(promise: Mapping[str, str]) -> AuditTerms:
         raise ValueError(f"the bound {bound} needs rows that are proved to be independent")
     terms = AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
     found = read_looks(promise, terms.law, bound)
-    return terms if found is None else replace(terms, schedule=found.schedule, looked=True, rule=found.rule)
+    return terms if found is None else replace(terms, schedule=found[0], looked=True, rule=found[1])
 
 
 def read_claim(record: Mapping[str, Any]) -> Claim:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from .bounds import BOUNDS, Look, Schedule
 from .laws import Law
@@ -56,14 +55,8 @@ class StopRule:
         return any(low <= looks[-1].hits <= high for low, high in self.go_on[len(looks) - 1])
 
 
-class PromisedLooks(NamedTuple):
-    """What the arithmetic needs of the lines on looks, and what is promised beyond that.
-
-    Guarantee: that of `read_looks`.
-    """
-
-    schedule: Schedule
-    rule: StopRule
+#: What the arithmetic needs of the lines on looks, and what is promised beyond that.
+PromisedLooks = tuple[Schedule, StopRule]
 
 
 def read_looks(promise: Mapping[str, str], law: Law, bound: str) -> PromisedLooks | None:
@@ -84,7 +77,7 @@ def read_looks(promise: Mapping[str, str], law: Law, bound: str) -> PromisedLook
     if LOOKS not in lines:
         raise ValueError(f"the promise has a line {next(iter(lines))!r}, but none of looks")
     found = _read(tuple(lines.items()), law, bound)
-    _check_independence(promise, found.schedule.looks)
+    _check_independence(promise, found[0].looks)
     return found
 
 
@@ -104,7 +97,7 @@ def _read(lines: tuple[tuple[str, str], ...], law: Law, bound: str) -> PromisedL
     if GROUP in text:
         _check_group(text[GROUP])
     rule = StopRule(_go_on(text.get(GO_ON), looks), WRONG in text)
-    return PromisedLooks(Schedule(looks, levels, thresholds if BOUNDS[bound].radii else ()), rule)
+    return Schedule(looks, levels, thresholds if BOUNDS[bound].radii else ()), rule
 
 
 def _spent(text: str) -> tuple[tuple[int, ...], tuple[Fraction, ...]]:

@@ -125,8 +125,8 @@ def from_replayed(
     if not replayed or not replayed[-1].total or (measured and not rows):
         return Confirmed(0.0, 0.0, promised.alpha)
     here = _divided(promised, _choices(promised, replayed[-1], selection_replayed))
-    if BOUNDS[here.bound].coin and not (whole and selection_replayed and coin is not None):
-        here = replace(here, bound="clopper-pearson")
+    if not (whole and selection_replayed and coin is not None):
+        here = _without_coin(here)
     if not whole:
         here = _thinned(here, [votes.total for votes in replayed])
     counted = {votes.total: votes.look(label) for votes in replayed if votes.total}
@@ -141,6 +141,11 @@ def _divided(promised: AuditTerms, price: int) -> AuditTerms:
     """The same terms with every level divided by what a chosen label costs."""
     levels = tuple(level / price for level in promised.schedule.levels)
     return replace(promised, schedule=promised.schedule._replace(levels=levels))
+
+
+def _without_coin(promised: AuditTerms) -> AuditTerms:
+    """The same terms, by a bound that needs no coin."""
+    return replace(promised, bound="clopper-pearson") if BOUNDS[promised.bound].coin else promised
 
 
 def _thinned(promised: AuditTerms, copies: Sequence[int]) -> AuditTerms:

@@ -4,18 +4,18 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from math import prod
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from ..core.decimals import raised, truncated
 from ..core.grid import Grid
-from ..exact import BOUNDS, Look, price_above, rational
+from ..exact import Look, rational
 from ..models.protocol import CLOSED, OPEN, OPEN_ENDS
 from ..models.registry import KINDS, digest_binds
+from ..noise import SHARED_STREAM
 from ..noise.law import Law, promised_law
 from .card import card, line, short, spent_text, unit_of
-from .certify import Counts, Measurement, Verdict, verdict
+from .certify import Counts, Measurement
 from .fields import (
     COIN,
     COUNT,
@@ -37,7 +37,6 @@ from .fields import (
     Export,
     Field,
     checksum,
-    counts_json,
     faults,
     json_of,
     read_json,
@@ -45,13 +44,15 @@ from .fields import (
     values_of,
 )
 from .promise import SPEC, Promise, Secret
-from .settings import Settings, promised_settings
+from .settings import promised_settings
 from .votes import counts_of, votes_text
 
 FORMAT = "soundsmooth certificate 1"
 #: How people are told of images that ended otherwise than by a decision.
 WRONG_CLASS = "the selected class is not the label, a wrong answer"
 ABORTED = "ended from outside, and certified for its last full look"
+#: What an auditor finds.
+OTHER_COIN = "its coin is not the one that promise, seed and nonce give"
 
 
 @dataclass(frozen=True)
@@ -237,101 +238,47 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """The record that was written; a ValueError if it is none, was changed, or does not follow from itself."""
+        """The record that was written; a ValueError if it is none, was changed, or does not follow from itself.
+
+        The auditor's arithmetic decides, so a record that claims less than it could is read as well. Whether the counts
+        are what the model voted is another matter (`soundsmooth.verify`).
+        """
+        from ..audit import check_record  # an issuer needs none of it
+
         try:
             data = read_json(text)
-            certificate = cls.from_dict(data)
-            certificate.check()
-            same = certificate.to_dict() == data
-        except (KeyError, TypeError, AttributeError, ArithmeticError, RecursionError, json.JSONDecodeError) as error:
+        except (RecursionError, json.JSONDecodeError) as error:
             raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}") from error
-        if not same:  # the commitment, and everything else that is written down twice
-            raise ValueError("the certificate's parts contradict each other: commitment, key, decimals or remarks")
-        return certificate
+        wrong = [*contradictions(data)] or [*check_record(data).findings]
+        if wrong:
+            raise ValueError(f"the certificate cannot be relied on: {'; '.join(wrong)}")
+        found = cls.from_dict(data)
+        found._check_promise()
+        return found
 
-    def check(self) -> None:
-        """A ValueError unless label, bounds and radius follow from the counts, and the seed is the promised one.
-
-        This is arithmetic only: whether the counts are what the model voted is another matter.
-        """
-        self._check_types()
+    def _check_promise(self) -> None:
+        """A ValueError unless the promise is one that this version makes, and the seed the promised one."""
         promised = self.promise.values
         if hashlib.sha256(bytes.fromhex(self.seed)).hexdigest() != promised["seed"]:
             raise ValueError("the certificate's seed is not the one it promised")
-        chosen = promised_settings(promised)
-        voted = chosen.n if self.looks is None else self.looks[-1].n if self.looks else 0
-        if (self.selection.total, self.estimation.total) != (chosen.n0, voted):
-            raise ValueError("the certificate's counts do not add up to the promised n0 and n")
-        self._check_looks(chosen)
-        self._check_measured()
-        self._check_paid()
-        self.check_coin()
-        counts = (self.selection, self.estimation)
-        found = verdict(*counts, self.law, chosen, self.measured, self.paid, self.looks, self.coin)
-        if found != Verdict(self.label, self.radius, self.p_lower, self.p_upper):
-            raise ValueError(
-                f"the certificate's label, bounds or radius do not follow from its counts, which give {found}"
-            )
-
-    def _check_looks(self, chosen: Settings) -> None:
-        """There are looks exactly if they were promised, and the last one has the counts. The rule may be any."""
-        if (self.looks is None) != (chosen.looks is None):
-            raise ValueError("the certificate has looks that were not promised, or promises looks and has none")
-        if self.looks and self.looks[-1] != self.estimation.look(self.selection.top):
-            raise ValueError("the certificate's last look is not that of its counts")
-        if self.aborted is not None and (self.aborted is not True or chosen.looks is None):
-            raise ValueError("only an image with looks can be aborted and certified")
-
-    def _check_measured(self) -> None:
-        """There is a measurement exactly if one was promised, of as many rows, for the bound that allows for it."""
-        measured, rows = self.measured, self.promise.independence.rows
-        if measured is None:
-            if rows is not None:
-                raise ValueError("the certificate promises to measure independence, and says nothing of the result")
-            return
-        if any(type(number) is not int for number in (measured.rows, measured.lost)) or measured.rows != rows:
-            raise ValueError("the certificate's rows that were voted again are not as many as it promised")
-        if not 0 <= measured.lost <= measured.rows or not BOUNDS[self.promise.values["bound"]].measurable:
-            raise ValueError("the certificate's measurement of independence is not a possible one")
-
-    def _check_paid(self) -> None:
-        """The radius is less by a price exactly if the promise says so, and by one that floats near the grid can have.
-
-        What the floats are is not known here: `verify` computes the price again from the data.
-        """
-        promised = self.promise.given
-        if promised is None or self.paid is None:
-            if promised is not None or self.paid is not None:
-                raise ValueError("the certificate pays for rounding without a promise, or promises and does not pay")
-            return
-        tolerance, size = self.law.grid.tolerance, prod(map(int, self.promise.values["input shape"].split()))
-        if promised.tolerance != str(tolerance):
-            raise ValueError(f"the certificate's tolerance is not that of its grid, {tolerance}")
-        least, most = (price_above(far, tolerance, size) for far in (Fraction(0), tolerance**2 * size))
-        if not least <= self.paid <= most:
-            raise ValueError(f"the certificate pays {self.paid!r} for rounding, which lies between {least} and {most}")
-
-    def check_coin(self) -> None:
-        """A ValueError unless there is a coin exactly if the bound is randomized, and it is the one that promise, seed
-        and nonce give.
-        """
-        due = None
-        if BOUNDS[self.promise.values["bound"]].coin:
-            due = Secret(bytes.fromhex(self.seed), bytes.fromhex(self.nonce)).coin(self.promise, self.index)
-        if self.coin != due:
-            raise ValueError(f"the certificate's coin is {self.coin}, but promise, seed and nonce give {due}")
-
-    def _check_types(self) -> None:
-        """Every field holds a value of its kind, and the promise is one that this version makes."""
-        wrong = faults(self, FIELDS)
-        if wrong:
-            raise ValueError(f"the certificate's {wrong[0]}")
-        promised = self.promise.values
         if promised["spec"] != SPEC or promised["model kind"] not in KINDS:
             raise ValueError("the certificate's promise is not one that this version makes")
-        for name in ("n0", "n", "alpha", "batch", "input count"):
+        for name in ("batch", "input count"):
             if str(rational(promised[name], f"the certificate's {name}")) != promised[name]:
                 raise ValueError(f"the certificate's {name} is not written in lowest terms: {promised[name]!r}")
+        promised_law(promised), promised_settings(promised)
+
+    @property
+    def has_due_coin(self) -> bool:
+        """Whether its coin, if it has one, is the one that promise, seed and nonce give.
+
+        An issuer who chooses the coin of a randomized bound chooses how much too large the bound is. Whether there must
+        be one is for `audit.check_record`.
+        """
+        if self.coin is None:
+            return True
+        secret = Secret(bytes.fromhex(self.seed), bytes.fromhex(self.nonce))
+        return 0 <= self.index < SHARED_STREAM and self.coin == secret.coin(self.promise, self.index)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Certificate":
@@ -339,10 +286,6 @@ class Certificate:
         if data["format"] != FORMAT:
             raise ValueError(f"this is not a soundsmooth certificate ({FORMAT!r}), but {data['format']!r}")
         return cls(**values_of(data, FIELDS))
-
-
-def _lost(measured: Measurement) -> int:
-    return measured.lost
 
 
 def _read_flag(cell: int) -> bool:
@@ -367,7 +310,9 @@ FIELDS = (
     Field(
         "measured",
         MEASUREMENT,
-        Column("lost", "INTEGER", "of the rows that were voted again (NULL: none were to be)", write=_lost),
+        Column(
+            "lost", "INTEGER", "of the rows that were voted again (NULL: none were to be)", write=attrgetter("lost")
+        ),
         null=True,
         omitted=True,
     ),
@@ -412,68 +357,22 @@ FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The smoothed classifier's answer under fresh noise, or an abstention; the key is disclosed afterwards."""
+def contradictions(record: Mapping[str, Any]) -> Iterator[str]:
+    """Where a record, as its JSON is read, is none, or does not fit its checksum, its parts or its key.
 
-    index: int
-    label: int | None
-    counts: Counts
-    n: int
-    alpha: str
-    sigma: str
-    margin: int
-    model: str
-    """SHA-256 of the model's bytes."""
-    key: str
-    seconds: float
-    rounded: float | None = None
-    """At most so far were the floats from the grid point whose answer this is; None if they were on the grid."""
-    looks: Mapping[int, str] | None = None
-    """When votes were to be counted, and what each look may spend of α; None if they were counted at n alone."""
-
-    @property
-    def abstained(self) -> bool:
-        return self.label is None
-
-    @property
-    def votes(self) -> int:
-        """How many noisy copies have voted: n, or fewer where a look decided."""
-        return self.counts.total
-
-    def __repr__(self) -> str:
-        return line("Prediction", self.index, (self._answer, f"n = {self._copies}", f"α = {short(self.alpha)}"))
-
-    def _repr_html_(self) -> str:
-        rows = (
-            ("answer", self._answer),
-            ("wrong with probability", f"≤ {short(self.alpha)}"),
-            ("noisy copies", self._copies),
-            ("σ", short(self.sigma)),
-        )
-        return card(f"Prediction for image {self.index}", rows)
-
-    @property
-    def _answer(self) -> str:
-        return "abstained" if self.label is None else f"class {self.label}"
-
-    @property
-    def _copies(self) -> str:
-        return str(self.n) if self.looks is None else f"{self.votes} of {self.n}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as plain data."""
-        return {
-            "index": self.index,
-            "label": self.label,
-            "counts": counts_json(self.counts),
-            "n": self.n,
-            "alpha": self.alpha,
-            "sigma": self.sigma,
-            "margin": self.margin,
-            "model": self.model,
-            "key": self.key,
-            "seconds": self.seconds,
-            **({} if self.rounded is None else {"rounded": UPPER.write(self.rounded)}),
-            **({} if self.looks is None else {"looks": {str(count): level for count, level in self.looks.items()}}),
-        }
+    Guarantee: without any, commitment and coin, if there is one, fit promise, seed and nonce, and the record is word
+    for word what `Certificate.to_dict` would write.
+    """
+    try:
+        changed = record["checksum"] != checksum(record)
+        if changed:
+            yield "the record was changed: its checksum does not fit"
+        certificate = Certificate.from_dict(record)
+        if not changed and certificate.to_dict() != record:
+            yield "the record's parts contradict each other: commitment, key, decimals or remarks"
+        wrong = faults(certificate, FIELDS)
+        yield from (f"the record's {fault}" for fault in wrong)
+        if not wrong and not certificate.has_due_coin:
+            yield OTHER_COIN
+    except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+        yield f"this is not a soundsmooth certificate ({FORMAT!r}): {error!r}"

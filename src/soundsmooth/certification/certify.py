@@ -3,12 +3,13 @@
 The procedures that sample and predict are `smoothing.voting.sample_under_noise` and `smoothing.prediction.predict`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ..exact import BOUNDS, Look, radius_after
-from ..noise import Law, Purpose
+from ..exact.bounds import Bounds
+from ..noise import Law
 from .settings import Settings
 
 
@@ -71,7 +72,8 @@ def coin_above(word: str) -> Fraction:
 
 
 def certify(
-    sample: Callable[[Purpose], Counts],
+    selection: Counts,
+    estimation: Counts,
     law: Law,
     settings: Settings,
     measured: Measurement | None = None,
@@ -79,7 +81,7 @@ def certify(
     looks: Sequence[Look] | None = None,
     coin: str | None = None,
 ) -> Verdict:
-    """The paper's Certify: n₀ noisy copies select a class, n others estimate its probability.
+    """The paper's Certify: n₀ noisy copies have selected a class, n others estimate its probability.
 
     Where looks were promised, the votes are those that were there at each look that was taken: n is then the most that
     may be spent, and whoever stopped, for whatever reason, the guarantee is the same.
@@ -93,41 +95,24 @@ def certify(
     is below `radius`, and with a norm below `radius` + `paid` if something was. p_lower and p_upper err outwards and
     the radius downwards (`exact`).
     """
-    selection, estimation = sample(Purpose.SELECTION), sample(Purpose.ESTIMATION)
     if len(selection.classes) != len(estimation.classes):
         raise ModelChangedError(
             f"the model has {len(selection.classes)} classes in selection and {len(estimation.classes)} in estimation"
         )
     label = selection.top
+    p_lower, p_upper = _bounds([estimation.look(label)] if looks is None else looks, settings, measured, coin)
+    if p_lower > (0.5 if p_upper is None else p_upper):
+        radius = law.radius(p_lower, p_upper)
+        left = radius if paid is None else radius_after(radius, paid)
+        if paid is None or left > 0:
+            return Verdict(label, left, p_lower, p_upper)
+    return Verdict(None, 0.0, p_lower, p_upper)
+
+
+def _bounds(looks: Sequence[Look], settings: Settings, measured: Measurement | None, coin: str | None) -> Bounds:
+    """What the looks prove at α by the chosen bound; for rows alone, if these were measured."""
     bound, u = BOUNDS[settings.bound], None if coin is None else coin_above(coin)
     schedule = settings.schedule._replace(coin=u)
-    looks = [estimation.look(label)] if looks is None else looks
     if measured is None:
-        p_lower, p_upper = bound.prove(looks, schedule)
-    else:
-        p_lower, p_upper = bound.prove_alone(looks, measured.rows, measured.lost, schedule)
-    if not p_lower > (0.5 if p_upper is None else p_upper):
-        return Verdict(None, 0.0, p_lower, p_upper)
-    radius = law.radius(p_lower, p_upper)
-    if paid is None:
-        return Verdict(label, radius, p_lower, p_upper)
-    left = radius_after(radius, paid)
-    return Verdict(label, left, p_lower, p_upper) if left > 0 else Verdict(None, 0.0, p_lower, p_upper)
-
-
-def verdict(
-    selection: Counts,
-    estimation: Counts,
-    law: Law,
-    settings: Settings,
-    measured: Measurement | None = None,
-    paid: float | None = None,
-    looks: Sequence[Look] | None = None,
-    coin: str | None = None,
-) -> Verdict:
-    """What these counts prove.
-
-    Guarantee: that of `certify`, if they are what was sampled.
-    """
-    counts = {Purpose.SELECTION: selection, Purpose.ESTIMATION: estimation}
-    return certify(counts.__getitem__, law, settings, measured, paid, looks, coin)
+        return bound.prove(looks, schedule)
+    return bound.prove_alone(looks, measured.rows, measured.lost, schedule)

@@ -141,16 +141,13 @@ def _is_index(value: object) -> bool:
     return type(value) is int and 0 <= value < SHARED_STREAM
 
 
-def _is_float(value: object) -> bool:
-    return isinstance(value, float)
+def _of(kind: type) -> Callable[[object], bool]:
+    """Whether values are of this type."""
 
+    def fits(value: object) -> bool:
+        return isinstance(value, kind)
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return fits
 
 
 def _is_nonce(value: object) -> bool:
@@ -192,24 +189,16 @@ def read_looks(text: str) -> tuple[Look, ...]:
     return found
 
 
-def _is_promise(promise: object) -> bool:
-    return isinstance(promise, Promise)
+def _bounds(shown: Callable[[float, int], str]) -> FieldKind:
+    """Bounds: doubles, with decimals that err to one side."""
 
+    def show(value: float) -> str:
+        return shown(value, DIGITS)
 
-def _below(value: float) -> str:
-    return truncated(value, DIGITS)
+    def write(value: float) -> dict[str, str]:
+        return {"hex": value.hex(), "decimal": show(value)}
 
-
-def _above(value: float) -> str:
-    return raised(value, DIGITS)
-
-
-def _write_below(value: float) -> dict[str, str]:
-    return {"hex": value.hex(), "decimal": _below(value)}
-
-
-def _write_above(value: float) -> dict[str, str]:
-    return {"hex": value.hex(), "decimal": _above(value)}
+    return FieldKind(_of(float), "a double", write, _read_float, show)
 
 
 def _read_float(data: Mapping[str, str]) -> float:
@@ -239,18 +228,18 @@ def _promise_json(promise: Promise) -> dict[str, str]:
 INDEX = FieldKind(_is_index, "the number of an image: an integer from 0 on")
 COUNT = FieldKind(is_count, "an integer from 0 on")
 #: Lower bounds: their decimals are truncated, so that none claims more than its exact value.
-LOWER = FieldKind(_is_float, "a double", _write_below, _read_float, _below)
+LOWER = _bounds(truncated)
 #: Upper bounds: their decimals are raised.
-UPPER = FieldKind(_is_float, "a double", _write_above, _read_float, _above)
+UPPER = _bounds(raised)
 COUNTS = FieldKind(_are_counts, "integers from 0 on", counts_json, _read_counts)
 MEASUREMENT = FieldKind(_is_measurement, "integers from 0 on", _write_measurement, _read_measurement)
 LOOKS = FieldKind(_are_looks, "votes, hits and others at each look", _write_looks, _read_looks)
-PROMISE = FieldKind(_is_promise, "a promise", _promise_json, Promise)
+PROMISE = FieldKind(_of(Promise), "a promise", _promise_json, Promise)
 DIGEST = FieldKind(is_digest, "32 bytes in hexadecimal")
 NONCE = FieldKind(_is_nonce, "32 bytes in hexadecimal, or empty")
 COIN = FieldKind(_is_coin, "64 bits in hexadecimal")
-FLAG = FieldKind(_is_flag, "true or false")
-TEXT = FieldKind(_is_text, "a text")
+FLAG = FieldKind(_of(bool), "true or false")
+TEXT = FieldKind(_of(str), "a text")
 SOFTWARE = FieldKind(is_environment, "made of names and texts", dict)
 SECONDS = FieldKind(is_time, "a number of seconds")
 

@@ -120,12 +120,12 @@ class Looks:
             if said:
                 raise ValueError(f"the promise has a line {said[0]!r}, but none of looks")
             return None
-        spent = [word.partition("=") for word in lines["looks"].split(" ")]
+        spent = [word.partition("=") for word in _words(lines, "looks")]
         found = cls(
             tuple(_whole(count) for count, _, _ in spent),
             tuple(_rational(level) for _, _, level in spent),
-            tuple(_radius(word) for word in lines["radii"].split(" ")) if "radii" in lines else (),
-            tuple(_intervals(word) for word in lines["go on"].split(" ")) if "go on" in lines else (),
+            tuple(map(_radius, _words(lines, "radii"))),
+            tuple(map(_intervals, _words(lines, "go on"))),
             lines.get("wrong labels") == SKIPPED,
             _group(lines["group"]) if "group" in lines else None,
         )
@@ -210,6 +210,11 @@ def check_alpha_unproved(alpha: Fraction) -> None:
             f"the rows are not proved to be independent, so alpha is at most {MOST_ALPHA_UNPROVED} with looks, "
             f"not {alpha}"
         )
+
+
+def _words(lines: Mapping[str, str], name: str) -> list[str]:
+    """What a line says, word by word; nothing if it is not there."""
+    return lines[name].split(" ") if name in lines else []
 
 
 def _listed(values: Sequence[object]) -> str:

@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -61,17 +60,6 @@ ROWS_INFO = b"soundsmooth rows v1"
 NO_LABEL = -1
 
 
-class GivenFloats(NamedTuple):
-    """What a promise says of floats that were rounded to the grid."""
-
-    digest: str
-    tolerance: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.digest} tolerance={self.tolerance}"
-
-
 @dataclass(frozen=True)
 class Promise:
     """What is promised, as text values in the order of `FIELDS` and `OPTIONAL`."""
@@ -101,17 +89,6 @@ class Promise:
     def independence(self) -> Independence:
         """How it is promised to be known that rows are independent; a ValueError if it is none of the ways."""
         return Independence.of_text(self.values["independence"])
-
-    @property
-    def given(self) -> "GivenFloats | None":
-        """What is promised of floats as they were given; None if it is nothing, a ValueError if it cannot be read."""
-        text = self.values.get("given")
-        if text is None:
-            return None
-        digest, _, tolerance = text.partition(" tolerance=")
-        if not is_digest(digest) or not tolerance:
-            raise ValueError(f"the promise's line on given floats cannot be read: {text!r:.120}")
-        return GivenFloats(digest, tolerance)
 
     @classmethod
     def of_text(cls, text: str) -> "Promise":
@@ -286,7 +263,7 @@ class Inputs:
             digest.update(np.ascontiguousarray(image, "<i2").tobytes())
         return digest.hexdigest()
 
-    def given(self, grid: Grid) -> GivenFloats | None:
+    def given(self, grid: Grid) -> str | None:
         """What is promised of the floats as they were given (docs/noise.md, 2.3); None if every image is on the grid.
 
         An image that is on the grid counts as its levels, in whatever type it was given.
@@ -296,7 +273,7 @@ class Inputs:
         digest = hashlib.sha256()
         for image, rounded in zip(self.levels, self.rounded, strict=True):
             digest.update(bytes.fromhex(digest_of_floats(image) if rounded is None else rounded.given))
-        return GivenFloats(digest.hexdigest(), str(grid.tolerance))
+        return f"{digest.hexdigest()} tolerance={grid.tolerance}"
 
     def paid(self, place: int, grid: Grid) -> float | None:
         """What the radius at a place pays for rounding; None if every image is on the grid.

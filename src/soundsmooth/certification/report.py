@@ -9,7 +9,7 @@ from itertools import accumulate
 from ..core.decimals import raised, truncated
 from ..exact import BOUNDS, Look
 from ..noise import Law
-from .certify import Counts, Measurement, verdict
+from .certify import Counts, Measurement, certify
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))
@@ -58,7 +58,7 @@ def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> flo
     measured = None if rows is None else Measurement(rows, 0)
     looks = [Look(n, n, 0) for n in settings.schedule.looks]
     coin = LEAST_COIN if BOUNDS[settings.bound].coin else None
-    return verdict(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured, None, looks, coin).radius
+    return certify(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured, None, looks, coin).radius
 
 
 def radii_that_occur(law: Law, settings: Settings) -> list[Fraction]:

@@ -2,8 +2,8 @@
 
 from rich.console import Console
 
-from ..certification.certificate import Prediction
 from ..certification.goal import named_looks
+from ..certification.prediction import Prediction
 from ..certification.settings import copies
 from ..core.progress import Meter
 from ..exact import probability

@@ -4,7 +4,6 @@ import lzma
 import tarfile
 import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,8 @@ PIXELS = 3 * 32 * 32
 TEST_IMAGES = 10_000
 #: More bytes than any file of theirs has.
 MOST = 1 << 28
-
-
-class _Batch(NamedTuple):
-    images: npt.NDArray[np.uint8]
-    labels: npt.NDArray[np.int64]
+#: Images and labels.
+Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def is_cifar(path: Path) -> bool:
@@ -47,10 +43,10 @@ def cifar_source(path: Path) -> DataSource:
     """The images [3, 32, 32] of a batch, or the test images of an archive."""
     name, content = _unpacked(path) if is_archive(path) else (path.name, read_plain(path, "data file", MOST))
     try:
-        batch = _binary(name, content) if name.endswith(".bin") else _pickled(content)
+        images, labels = _binary(name, content) if name.endswith(".bin") else _pickled(content)
     except ValueError as error:
         raise ValueError(f"{str(path)!r} is no batch of CIFAR: {error}") from None
-    return rows_of(batch.images, batch.labels, f"{path.name}, ", _known(path, name, content, batch.images))
+    return rows_of(images, labels, f"{path.name}, ", _known(path, name, content, images))
 
 
 def _known(path: Path, name: str, content: bytes, images: npt.NDArray[np.uint8]) -> str:
@@ -66,16 +62,16 @@ def _known(path: Path, name: str, content: bytes, images: npt.NDArray[np.uint8])
     return f"{known}, pixels as published, labels not compared" if known else ""
 
 
-def _binary(name: str, content: bytes) -> _Batch:
+def _binary(name: str, content: bytes) -> Batch:
     """One byte for the label, of CIFAR-100 one before it for the coarse one; then the image, channel by channel."""
     before = 1 if name.endswith("batch.bin") or name.startswith("data_batch") else 2
     if not content or len(content) % (before + PIXELS):
         raise ValueError(f"it does not consist of records of {before + PIXELS} bytes")
     records = np.frombuffer(content, np.uint8).reshape(-1, before + PIXELS)
-    return _Batch(records[:, before:].reshape(-1, 3, 32, 32), records[:, before - 1].astype(np.int64))
+    return records[:, before:].reshape(-1, 3, 32, 32), records[:, before - 1].astype(np.int64)
 
 
-def _pickled(content: bytes) -> _Batch:
+def _pickled(content: bytes) -> Batch:
     held = unpickled(content)
     images, labels = held.get("data"), held.get("labels", held.get("fine_labels"))
     if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] != PIXELS or not len(images):
@@ -84,7 +80,7 @@ def _pickled(content: bytes) -> _Batch:
         raise ValueError("it has not one label for each image")
     if not all(0 <= each < 1 << 63 for each in labels):
         raise ValueError("its labels are no numbers of classes")
-    return _Batch(images.reshape(-1, 3, 32, 32), np.array(labels, np.int64))
+    return images.reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
 def _unpacked(path: Path) -> tuple[str, bytes]:

@@ -10,7 +10,7 @@ class Item(NamedTuple):
     """One image as the source gives it."""
 
     name: str
-    """Its file, or its number: "image 17". Empty for a lone image."""
+    """Its file, or its number: "image 17"."""
     image: Any
     label: Any = None
 

@@ -17,7 +17,7 @@ def label_of(label: Any) -> int | None:
     """The number of a class, or None where there is none; a ValueError for anything else."""
     if label is None:
         return None
-    if is_whole_array(label):
+    if not isinstance(label, int | np.integer) and is_whole_array(label):
         held = _plain(label)
         if held.size != 1:
             raise ValueError(ONE_HOT)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, SupportsIndex
 
 from ..certification.promise import Inputs
-from ..core.grid import IMAGES, Grid, Levels, Rounding
+from ..core.grid import IMAGES, Grid, Levels, Rounding, Snapped
 from ..core.integers import integer
 from ..core.layouts import Layout, check_layout, laid_out
 from ..core.spool import Spool
@@ -62,7 +62,13 @@ def load(
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
-    return _Pass(grid, layout, Pictures(), None).over(DataSource([Item("", image, label)]), 1, None)
+    levels, rounded = levels_of(image, Pictures(), grid, layout)
+    return Inputs((0,), [levels], (label_of(label),), [rounded], decoder() if is_picture(image) else "", grid)
+
+
+def levels_of(image: Any, pictures: Pictures, grid: Grid, layout: Layout) -> Snapped:
+    """The one way from what was given to levels, and what was rounded off."""
+    return grid.snap(laid_out(array_of(image, pictures), layout))
 
 
 def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None) -> DataSource:
@@ -120,15 +126,14 @@ class _Pass:
                 levels = self._read(item)
                 label = label_of(self._label(number, item))
             except ValueError as error:
-                raise ValueError(f"{item.name}: {error}" if item.name else str(error)) from None
+                raise ValueError(f"{item.name}: {error}") from None
             self.numbers.append(number)
             self.labels.append(label)
             yield levels
 
     def _read(self, item: Item) -> Levels:
-        """The one way from what was given to levels."""
+        levels, rounded = levels_of(item.image, self.pictures, self.grid, self.layout)
         self.decoded = self.decoded or is_picture(item.image)
-        levels, rounded = self.grid.snap(laid_out(array_of(item.image, self.pictures), self.layout))
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
             raise ValueError(

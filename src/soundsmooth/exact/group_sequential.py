@@ -1,7 +1,7 @@
 """Boundaries for set radii: how many hits, at each look, say that a probability is above a threshold.
 
 H_k is the number of hits among the first n_k votes. Whoever sees H_k ≥ b_k at some look says "above p". The boundaries
-are as low as the levels allow at exactly this p. They are found by a walk over the hits that have not crossed yet.
+are as low as the levels allow at exactly this p. They are found by a live over the hits that have not crossed yet.
 Proofs: docs/noise.md, 3.15.
 """
 
@@ -16,7 +16,7 @@ from flint import arb, arb_poly
 from .balls import ball, float_above, precision, upper_end
 from .binomial import mass
 
-#: Counts that are rarer than 2^−SPARE, compared with the smallest level, are left out of the walk: one after the other.
+#: Counts that are rarer than 2^−SPARE, compared with the smallest level, are left out of the live: one after the other.
 SPARE = (64, 160, 400)
 #: So many bits more has a ball.
 GUARD = 48
@@ -47,11 +47,11 @@ def crossing_probability(p: float | Fraction, looks: Sequence[int], crossings: S
     if not 0 < p < 1:
         raise ValueError(f"p must lie strictly between 0 and 1, not {p}")
     with precision(SPARE[0] + 2 * GUARD):
-        walk = _Walk(Fraction(p), Fraction(1, 1 << (SPARE[0] + GUARD)))
+        live = _LiveHits(Fraction(p), Fraction(1, 1 << (SPARE[0] + GUARD)))
         for votes, crossing in zip(looks, crossings, strict=True):
-            walk.advance(index(votes))
-            walk.absorb(index(crossing))
-        return min(1.0, float_above(upper_end(walk.crossed + walk.lost)))
+            live.advance(index(votes))
+            live.absorb(index(crossing))
+        return min(1.0, float_above(upper_end(live.crossed + live.lost)))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -60,28 +60,30 @@ def _boundaries(p: Fraction, looks: tuple[int, ...], levels: tuple[Fraction, ...
     for spare in SPARE:
         rare = least / (1 << spare)
         with precision(rare.denominator.bit_length() - rare.numerator.bit_length() + GUARD):
-            found = _attempt(_Walk(p, rare), looks, levels, spare == SPARE[-1])
+            found = _attempt(_LiveHits(p, rare), looks, levels, spare == SPARE[-1])
         if found is not None:
             return found
     raise AssertionError("the last attempt finds boundaries")
 
 
-def _attempt(walk: "_Walk", looks: tuple[int, ...], levels: tuple[Fraction, ...], last: bool) -> tuple[int, ...] | None:
+def _attempt(
+    live: "_LiveHits", looks: tuple[int, ...], levels: tuple[Fraction, ...], last: bool
+) -> tuple[int, ...] | None:
     """The boundaries, or None if this precision leaves one of them open; the last attempt takes the larger one."""
     found = []
     spent = Fraction(0)
     for votes, level in zip(looks, levels, strict=True):
         spent += level
-        walk.advance(votes)
-        crossing, proved = walk.lowest(spent)
+        live.advance(votes)
+        crossing, proved = live.lowest(spent)
         if not proved and not last:
             return None
-        walk.absorb(crossing)
+        live.absorb(crossing)
         found.append(crossing)
     return tuple(found)
 
 
-class _Walk:
+class _LiveHits:
     """How the hits that have not crossed are distributed: balls around P(H = low), P(H = low + 1), …
 
     Counts that are too rare are left out. Their mass is in `lost`: above, it counts as crossed, below, as not crossed.

@@ -4,15 +4,11 @@ This process keeps the file's bytes, its digest and the proof; it makes the nois
 (`sandbox`) gets the graph, then one noisy batch after the other. The vote rule is applied here.
 """
 
-from pathlib import Path
-
-from ..core.independence import CHECKED, Independence, parse_demand, unproved_independence
+from ..core.independence import CHECKED, unproved_independence
 from ..independence.proof import ProofReport
-from .model_source import OnnxBytes
 from .onnx_file import OnnxModel
 from .onnx_session import PROVIDERS
 from .options import ModelOptions
-from .outputs import Output
 from .proved_session import Frozen
 from .sandbox.client import SandboxedGraph
 
@@ -23,27 +19,16 @@ class IsolatedOnnxModel(OnnxModel):
     The proof is made here, of the graph that onnxruntime says it runs, from what it says it computes.
     """
 
-    def __init__(
-        self,
-        path: str | Path | OnnxBytes,
-        device: str | None = None,
-        threads: int | None = None,
-        independence: str | Independence = "auto",
-        timeout: float | None = None,
-        output: Output = None,
-    ) -> None:
-        if unproved_independence(parse_demand(independence)).measured:
-            raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
-        if device not in (None, "cpu"):
-            raise ValueError(f"an untrusted model runs on the cpu only, not on {device!r}")
-        super().__init__(path, None, threads, independence, timeout, output)
-
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
         return options.untrusted and super().accepts(source, options)
 
     def _start(self) -> SandboxedGraph:
         """A process of its own, with the graph."""
+        if unproved_independence(self.demand).measured:
+            raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
+        if (self._device, self._number) != ("cpu", ""):
+            raise ValueError(f"an untrusted model runs on the cpu only, not on {self._device!r}")
         self._sandboxed = SandboxedGraph(self._content, self._facts, self._threads, self._timeout)
         return self._sandboxed
 

@@ -1,12 +1,12 @@
 """The end of a run that nobody continues: what its unfinished images prove at their last full look (docs/looks.md)."""
 
 from dataclasses import asdict
-from fractions import Fraction
 from math import prod
 
 from ..certification.certificate import Certificate
 from ..certification.certify import certify
 from ..certification.promise import Promise
+from ..core.grid import Grid
 from ..exact import price_above
 from ..noise.law import promised_law
 from .image_votes import ImageVotes
@@ -44,7 +44,7 @@ def conclude(store: Store) -> list[Certificate]:
 def _certify(store: Store, place: int, votes: ImageVotes) -> Certificate:
     terms, (number, truth) = store.terms, store.image(place)
     law, paid = promised_law(terms.promise.values), _most_paid(terms.promise)
-    found = certify(votes.counts, law, terms.settings, None, paid, votes.looks)
+    found = certify(votes.selection, votes.estimation, law, terms.settings, None, paid, votes.looks)
     certificate = Certificate(
         index=number,
         **asdict(found),
@@ -67,7 +67,8 @@ def _certify(store: Store, place: int, votes: ImageVotes) -> Certificate:
 
 def _most_paid(promise: Promise) -> float | None:
     """What the radius is less by where floats were rounded to the grid: the most, since they are not at hand here."""
-    if promise.given is None:
+    if "given" not in promise.values:
         return None
-    tolerance, size = Fraction(promise.given.tolerance), prod(map(int, promise.values["input shape"].split()))
+    tolerance = Grid.of_text(promise.values["grid"]).tolerance
+    size = prod(map(int, promise.values["input shape"].split()))
     return price_above(tolerance**2 * size, tolerance, size)

@@ -112,10 +112,7 @@ class Database:
         self.path = path
         with self._plainly():
             self._connection = connect()
-        self._prepare(self._look)
-
-    def _look(self) -> None:
-        self.blank = self._check_format()
+        self._prepare(self._check_format)
 
     def _prepare(self, step: Callable[[], None]) -> None:
         try:
@@ -145,14 +142,15 @@ class Database:
                     raise
             time.sleep(RETRY_SECONDS)
 
-    def _check_format(self) -> bool:
-        """Whether there is nothing in the file yet; a ValueError if there is something that is no run."""
+    def _check_format(self) -> None:
+        """Note whether the file is empty, and else its format; a ValueError if what is there is no run."""
         queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
         self._connection.execute("BEGIN")  # one moment for all three: another process may be making the tables
         application, version, tables = (self._connection.execute(query).fetchone()[0] for query in queries)
         self._connection.execute("COMMIT")
-        if not (application or version or tables):
-            return True
+        self.blank = not (application or version or tables)
+        if self.blank:
+            return
         if application != APPLICATION:
             raise ValueError(f"{str(self.path)!r} is an SQLite database, but not a run of soundsmooth")
         if not FIRST_FORMAT <= version <= VERSION:
@@ -161,7 +159,6 @@ class Database:
                 f"{FIRST_FORMAT} to {VERSION}"
             )
         self.version = version
-        return False
 
     def create(self, schema: str) -> None:
         """Make the tables. Inside a transaction."""

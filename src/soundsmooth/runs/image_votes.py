@@ -25,9 +25,6 @@ class ImageVotes:
     there: Mapping[VoteBlock, Counts] = field(repr=False)
     """All blocks that are there."""
 
-    def counts(self, purpose: Purpose) -> Counts:
-        return self.selection if purpose == Purpose.SELECTION else self.estimation
-
 
 def image_votes(
     settings: Settings,

@@ -29,7 +29,8 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
         start = time.perf_counter()
         votes, hits = _vote(plan, voter)
         measured = _measure(plan, voter, votes, hits)
-    found = certify(votes.counts, plan.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
+    counts = votes.selection, votes.estimation
+    found = certify(*counts, plan.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
     return plan.certificate(0, found, votes, measured, plan.environment, time.perf_counter() - start)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from ..certification.certificate import Certificate, Prediction
+from ..certification.certificate import Certificate
+from ..certification.prediction import Prediction
 from ..core.decimals import truncated
 
 CERTIFY_HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime"

@@ -316,8 +316,8 @@ class _RunWriter:
     def _certify(self, place: int) -> Certificate | None:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
         measured, votes = self._measurement(place), self._votes(place)
-        paid, settings = self.plan.paid(place), self.plan.settings
-        found = certify(votes.counts, self.plan.law, settings, measured, paid, votes.looks, self.plan.coin(place))
+        counts, paid, coin = (votes.selection, votes.estimation), self.plan.paid(place), self.plan.coin(place)
+        found = certify(*counts, self.plan.law, self.plan.settings, measured, paid, votes.looks, coin)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)

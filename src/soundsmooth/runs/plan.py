@@ -105,7 +105,7 @@ def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings:
             "flags": identity.flags_text,
             "independence": identity.independence.text,
             "seed": secret.digest,
-            **({} if given is None else {"given": given.text}),
+            **({} if given is None else {"given": given}),
             **({} if settings.looks is None else settings.looks.lines),
         }
     )

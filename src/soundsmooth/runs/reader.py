@@ -7,41 +7,24 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement
 from ..certification.fields import is_environment, is_time, read_json
-from ..certification.promise import Promise, Secret, is_digest
 from ..certification.votes import added, counts_of
 from ..noise import Purpose
-from ..smoothing.blocks import VoteBlock, vote_rounds
-from .damage import check_kinds, check_schema, types_of
-from .database import MEMORY, Database
+from ..smoothing.blocks import VoteBlock
+from .damage import check_kinds
+from .database import Database
+from .header import Row, RunHeader
 from .image_votes import ImageVotes, image_votes
-from .information import NAMES as INFORMATION
-from .information import Information, read_information
-from .other_terms import votes_word
-from .schema import SAID, schema, stored_fields
-from .stored import Failure, Progress, RunTerms, StoredBlock, StoredCertificate, whole
+from .schema import SAID, stored_fields
+from .stored import Failure, Progress, RunTerms, StoredBlock, StoredCertificate
 
-Row = tuple[Any, ...]
 Software = dict[str, str]
-NAMES = ("promise", "commitment", "seed", "nonce", "block", "votes", "begun")
-VOTES = {votes_word(kept): kept for kept in (True, False)}
 PURPOSES = (Purpose.SELECTION, Purpose.ESTIMATION)
-#: An image with more blocks would be a run that nobody can store.
-MOST_BLOCKS = 1_000_000
-#: The tables with rows about images: what is read of them, and in which order.
-PLACED = {
-    "images": ("*", "place"),
-    "certificates": ("*", "place"),
-    "blocks": ("*", "place, purpose, first"),
-    "alone": ("*", "place, first"),
-    "findings": ("place", "place"),
-}
 
 
 def digest_of(line: str) -> bytes:
@@ -49,121 +32,22 @@ def digest_of(line: str) -> bytes:
     return hashlib.sha256(line.encode()).digest()
 
 
-class _RunHeader:
-    """What the run is fixed to."""
+class RunReader(RunHeader):
+    """A run that is read, finished or not: its terms, its votes, its certificates and failures."""
 
-    def __init__(self, db: Database) -> None:
-        self.db = db
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.db.close()
-
-    @property
-    def path(self) -> Path | None:
-        """The run's file; None for a run in memory."""
-        return None if self.db.path == MEMORY else self.db.path
-
-    @property
-    def schema(self) -> str:
-        """The tables that a file of its format has."""
-        return schema(self.db.version)
-
-    @property
-    def _said(self) -> dict[str, str]:
-        rows = list(self.db.rows("SELECT name, value FROM run"))
-        held = dict(rows)
-        if len(held) != len(rows):
-            raise ValueError("the run says something twice")
-        missing = [name for name in {**dict.fromkeys(NAMES), **held} if not isinstance(held.get(name), str)]
-        if missing:
-            raise ValueError(f"the run does not say what it is: {', '.join(map(str, missing))!r:.80} missing")
-        unknown = sorted(str(name) for name in held.keys() - {*NAMES, *INFORMATION})
-        if unknown:
-            raise ValueError(f"the run says something that this version does not know: {', '.join(unknown)!r:.80}")
-        return held
-
-    @cached_property
-    def promise(self) -> Promise:
-        """The promise that the file states; a ValueError if it is none."""
-        return Promise.of_text(self._said["promise"])
-
-    @property
-    def commitment(self) -> str:
-        """The commitment that the file states."""
-        return self._said["commitment"]
-
-    @property
-    def information(self) -> Information:
-        """What the file says for people: no claim rests on it. A ValueError if it is malformed."""
-        return read_information(self._said, self.promise.values["input count"])
-
-    @cached_property
-    def stated(self) -> RunTerms:
-        """What the run says it was fixed to; a ValueError if it cannot be made sense of. Whether seed and promise fit
-        each other is another matter.
-        """
-        held, promise = self._said, self.promise
-        about = read_information(held, promise.values["input count"])  # malformed, it is no run of ours
-        if not is_digest(held["seed"]) or not (held["nonce"] == "" or is_digest(held["nonce"])):
-            raise ValueError("the run's seed or nonce is not 32 bytes in hexadecimal")
-        if held["votes"] not in VOTES:
-            raise ValueError(f"the run's votes are neither kept nor left out, but {held['votes']!r:.80}")
-        secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
-        return RunTerms(promise, secret, whole(held["block"], "block"), VOTES[held["votes"]], about.asked)
-
-    @cached_property
-    def terms(self) -> RunTerms:
-        """The same for a file that does not contradict itself: with our tables, and a seed and as many images as
-        promised; a ValueError otherwise.
-        """
-        check_schema(self.db, self.schema)
-        check_kinds(self.db, self.schema, ("run",))
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """A run to look at as it is now. The file may be anybody's, and is not touched."""
+        found = cls(Database.snapshot(path))
         try:
-            terms = self.stated
-            terms.settings  # noqa: B018
-            images, promised = self.db.one("SELECT COUNT(*) FROM images"), terms.promise.values
-            right = (terms.promise.commitment, promised["seed"], promised["input count"])
-            if (self.commitment, terms.secret.digest, str(images)) != right:
-                raise ValueError("commitment, seed or number of images do not fit the promise")
-        except (KeyError, ValueError, TypeError, ZeroDivisionError) as error:
-            raise self.damaged(error) from None
-        return terms
-
-    @cached_property
-    def all_blocks(self) -> list[VoteBlock]:
-        """The blocks of every image, in the order in which they are voted; a ValueError if they are too many."""
-        return [block for round in self.rounds for block in round]
-
-    @cached_property
-    def rounds(self) -> list[list[VoteBlock]]:
-        """The same, as they are voted from decision to decision."""
-        chosen, block = self.stated.settings, self.stated.block
-        if (chosen.n0 + chosen.n) // block > MOST_BLOCKS:
-            raise ValueError(f"blocks of {block} copies are too small for n = {chosen.n}")
-        return vote_rounds(chosen, block)
-
-    def damaged(self, why: object) -> ValueError:
-        return ValueError(f"{str(self.db.path)!r} is damaged: {why}")
-
-    def fits(self, table: str, row: Row) -> bool:
-        """Whether the values in a row, its place left out, are of the kinds that its columns declare."""
-        types = types_of(self.schema, table)[1:]
-        return len(row) == len(types) and all(type(value) in each for value, each in zip(row, types, strict=True))
-
-    def placed(self, table: str) -> Iterator[Row]:
-        """All rows of a table about images, as they are: the place first, in the order of places."""
-        columns, order = PLACED[table]
-        return self.db.rows(f"SELECT {columns} FROM {table} ORDER BY {order}")
-
-
-class _StoredVotes(_RunHeader):
-    """What is stored of the votes."""
+            if found.db.blank:
+                raise ValueError(f"{str(path)!r} holds no run yet")
+            found.terms  # noqa: B018  (damaged ones are refused here)
+            check_kinds(found.db, found.schema, SAID)
+        except BaseException:
+            found.close()
+            raise
+        return found
 
     def block_of(self, row: Row) -> StoredBlock:
         """A block from its row, its place left out; a ValueError if it is none.
@@ -219,10 +103,6 @@ class _StoredVotes(_RunHeader):
         """The promised label of an image."""
         return self.image(place)[1]
 
-    def finished(self, place: int) -> bool:
-        """Whether the image has its certificate."""
-        return bool(self.db.one("SELECT EXISTS (SELECT 1 FROM certificates WHERE place = ?)", place))
-
     def counts(self, place: int, purpose: Purpose) -> Counts:
         """The sum over the stored blocks of a purpose."""
         found = [stored.counts for stored in self.blocks(place, purpose)]
@@ -270,24 +150,6 @@ class _StoredVotes(_RunHeader):
             return software_of(text)
         except ValueError:
             raise self.damaged(f"this says nothing of software and machine: {text[:80]!r}") from None
-
-
-class RunReader(_StoredVotes):
-    """A run that is read, finished or not: its terms, its votes, its certificates and failures."""
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """A run to look at as it is now. The file may be anybody's, and is not touched."""
-        found = cls(Database.snapshot(path))
-        try:
-            if found.db.blank:
-                raise ValueError(f"{str(path)!r} holds no run yet")
-            found.terms  # noqa: B018  (damaged ones are refused here)
-            check_kinds(found.db, found.schema, SAID)
-        except BaseException:
-            found.close()
-            raise
-        return found
 
     def certificate_of(
         self, number: int, truth: int | None, row: Row, environments: Mapping[int, Software]

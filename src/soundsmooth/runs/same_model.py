@@ -6,8 +6,6 @@ blocks of a few images that are begun are voted again, before anything is added.
 nothing.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..certification.certify import ModelChangedError
@@ -25,11 +23,8 @@ from .tasks import Outcome, Task
 IMAGES = 4
 
 
-class _Before(NamedTuple):
-    """A block as it was voted when the run began, and the class that selection chose."""
-
-    stored: StoredBlock
-    label: int
+#: A block as it was voted when the run began, and the class that selection chose.
+Before = tuple[StoredBlock, int]
 
 
 class SameModel:
@@ -40,12 +35,11 @@ class SameModel:
     """
 
     def __init__(self, store: Store, plan: RunPlan) -> None:
-        self._plan, self._open = plan, dict[Task, _Before]()
+        self._plan, self._open = plan, dict[Task, Before]()
         independence = plan.identity.independence
         if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
-                label = store.counts(place, Purpose.SELECTION).top
-                self._open[Task.of(place, stored.block)] = _Before(stored, label)
+                self._open[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
 
     @property
     def tasks(self) -> list[Task]:
@@ -62,11 +56,11 @@ class SameModel:
             if before is None:
                 others.append(outcome)
             elif outcome.votes is not None:
-                self._compare(outcome.task.only.place, before, outcome.copy_votes)
+                self._compare(outcome.task.only.place, *before, outcome.copy_votes)
         return others
 
-    def _compare(self, place: int, before: _Before, now: CopyVotes) -> None:
-        count, differ = before.stored.block.count, _differ(before, now)
+    def _compare(self, place: int, stored: StoredBlock, label: int, now: CopyVotes) -> None:
+        count, differ = stored.block.count, _differ(stored, label, now)
         if differ > vote_tolerance(self._plan.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
@@ -76,13 +70,13 @@ class SameModel:
             )
 
 
-def _differ(before: _Before, now: CopyVotes) -> int:
+def _differ(stored: StoredBlock, label: int, now: CopyVotes) -> int:
     """At least so many copies voted otherwise."""
-    stored, count = before.stored, before.stored.block.count
+    count = stored.block.count
     then, today = (*stored.counts.classes, stored.counts.nobody), (*now.counts.classes, now.counts.nobody)
     if len(then) != len(today):
         return count
     moved = sum(abs(a - b) for a, b in zip(then, today, strict=True)) // 2
     if stored.hits is None:
         return moved
-    return max(moved, int(np.sum(hits_of(stored.hits, count) != (now.labels == before.label))))
+    return max(moved, int(np.sum(hits_of(stored.hits, count) != (now.labels == label))))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-from ..certification.certificate import Prediction
 from ..certification.certify import Counts
 from ..certification.goal import LooksAsked, default_counts, default_levels, named_looks
 from ..certification.looks import Looks
+from ..certification.prediction import Prediction
 from ..certification.settings import copies
 from ..certification.votes import added
 from ..core.grid import Levels, Rounding

@@ -7,14 +7,15 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..audit import check_record
-from ..certification.certificate import Certificate
+from ..certification.certificate import OTHER_COIN, Certificate
 from ..certification.fields import is_time
 from ..certification.votes import added
 from ..independence.measure import SampledRows, measurement, rows_by_block, sample_rows
 from ..noise import SHARED_STREAM, Purpose
+from ..runs.header import PLACED, Row
 from ..runs.image_votes import ImageVotes, image_votes
 from ..runs.packs import rounds_passed
-from ..runs.reader import PLACED, Row, RunReader, Software, software_of
+from ..runs.reader import RunReader, Software, software_of
 from ..runs.schema import State
 from ..runs.stored import StoredBlock
 from ..smoothing.blocks import VoteBlock, hits_of
@@ -207,7 +208,8 @@ class Inspection:
             return
         if stored is not None:
             self._compare(certificate, stored, lost)
-        self._check_coin(certificate)
+        if not certificate.has_due_coin:
+            self._say(number, OTHER_COIN)
         report = check_record(record)
         for text in report.findings:
             self._say(number, text)
@@ -222,19 +224,10 @@ class Inspection:
             claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, copies, paid)
             self.claimed.append(claimed)
 
-    def _check_coin(self, certificate: Certificate) -> None:
-        """Whether there must be one is for `check_record`."""
-        index, stated = certificate.index, self.run.stated
-        due = stated.secret.coin(stated.promise, index) if 0 <= index < SHARED_STREAM else None
-        if certificate.coin is not None and certificate.coin != due:
-            self._say(index, "its coin is not the one that promise, seed and nonce give")
-
     def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
         votes = self._votes(stored, certificate.truth)
-        sums = {Purpose.SELECTION: certificate.selection, Purpose.ESTIMATION: certificate.estimation}
-        for purpose, counts in sums.items():
-            if votes.counts(purpose) != counts:
-                name = purpose.name.lower()
+        for name in ("selection", "estimation"):
+            if getattr(votes, name) != getattr(certificate, name):
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")
         if votes.looks != certificate.looks:
             self._say(certificate.index, "its blocks do not add up to its certificate's looks")

@@ -258,7 +258,7 @@ def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
         return Check("data", False, "these are not the promised images and labels in the promised order (SHA-256)")
     if any(truth is not None and truth != label for truth, label in zip(inputs.labels, theirs, strict=True)):
         return Check("data", False, "the promised labels are not those of this data")
-    if inputs.given(grid_of(promise)) != promise.given:
+    if inputs.given(grid_of(promise)) != promise.values.get("given"):
         return Check("data", False, "these are the promised levels, but not the floats that were given (SHA-256)")
     return Check("data", True, f"the {len(theirs)} promised images and labels, in the promised order")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from soundsmooth.lab.gallery.certifiers import CertifierTask, GuardBand, guard_width
-from soundsmooth.lab.gallery.guard_loss import PAPER_NEAR, kept_share, losses, near_boundary, print_losses
+from soundsmooth.lab.gallery.guard_loss import PAPER_NEAR, kept_share, losses, near_boundary
 
 HALF = Fraction(1, 2)
 
@@ -65,12 +65,3 @@ def test_the_guard_band_certifier_loses_that_share() -> None:
     task = CertifierTask(HALF, 2000, n0=1)
     answer = GuardBand().certify(lambda dtype: lambda batch: np.zeros((len(batch), 2)), 2, np.full(3072, 128), task)
     assert abs(answer.counts[0] / 2000 - 0.474) < 0.1
-
-
-def test_the_table_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    print_losses()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 7
-    assert "0.473" in lines[3]
-    assert lines[3].endswith("0.997")
-    assert lines[1].endswith("the problem will persist")

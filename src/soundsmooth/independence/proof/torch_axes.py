@@ -13,13 +13,13 @@ class NotFollowedError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class AxisPart:
     """A part of an axis that stays together. Each is equal to itself alone."""
 
     extent: int
 
 
-def _extent(parts: Sequence[Part]) -> int:
+def _extent(parts: Sequence[AxisPart]) -> int:
     return prod(part.extent for part in parts)
 
 
@@ -30,16 +30,16 @@ class View:
     source: Any
     shape: tuple[int, ...]
     """The source's."""
-    parts: tuple[Part, ...]
+    parts: tuple[AxisPart, ...]
     """The source's axes cut into parts, in their order. Axes of extent 1 have none."""
-    axes: tuple[tuple[Part, ...], ...]
-    picked: Mapping[Part, int] = field(default_factory=dict)
+    axes: tuple[tuple[AxisPart, ...], ...]
+    picked: Mapping[AxisPart, int] = field(default_factory=dict)
     """Parts of which one place was selected."""
 
     @classmethod
     def of(cls, source: Any, shape: Sequence[int]) -> "View":
         """A tensor as it is."""
-        axes = tuple(() if extent == 1 else (Part(extent),) for extent in shape)
+        axes = tuple(() if extent == 1 else (AxisPart(extent),) for extent in shape)
         return cls(source, tuple(shape), tuple(part for axis in axes for part in axis), axes)
 
     @property
@@ -47,12 +47,12 @@ class View:
         return tuple(map(_extent, self.axes))
 
     @property
-    def flat(self) -> tuple[Part, ...]:
+    def flat(self) -> tuple[AxisPart, ...]:
         """The parts in the order in which they are seen."""
         return tuple(part for axis in self.axes for part in axis)
 
     @property
-    def left(self) -> tuple[Part, ...]:
+    def left(self) -> tuple[AxisPart, ...]:
         """The parts of which nothing was selected, in the source's order."""
         return tuple(part for part in self.parts if part not in self.picked)
 
@@ -93,9 +93,9 @@ class View:
 
     def reshaped(self, shape: Sequence[int]) -> "View":
         """The same entries in the same order, in other axes."""
-        view, rest, axes = self, list(self.flat), list[tuple[Part, ...]]()
+        view, rest, axes = self, list(self.flat), list[tuple[AxisPart, ...]]()
         for extent in shape:
-            axis: list[Part] = []
+            axis: list[AxisPart] = []
             while _extent(axis) < extent:
                 if not rest:
                     raise NotFollowedError("there are more entries than before")
@@ -103,7 +103,7 @@ class View:
                 if extent % _extent(axis) or (missing % first.extent and first.extent % missing):
                     raise NotFollowedError("axes are cut where they have no parts")
                 if first.extent > missing:
-                    outer, inner = Part(missing), Part(first.extent // missing)
+                    outer, inner = AxisPart(missing), AxisPart(first.extent // missing)
                     view, first, rest = view._cut(first, (outer, inner)), outer, [inner, *rest]
                 axis.append(first)
             axes.append(tuple(axis))
@@ -111,5 +111,5 @@ class View:
             raise NotFollowedError("there are fewer entries than before")
         return replace(view, axes=tuple(axes))
 
-    def _cut(self, part: Part, pieces: tuple[Part, ...]) -> "View":
+    def _cut(self, part: AxisPart, pieces: tuple[AxisPart, ...]) -> "View":
         return replace(self, parts=tuple(p for each in self.parts for p in (pieces if each is part else (each,))))

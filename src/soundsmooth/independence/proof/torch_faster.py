@@ -8,10 +8,10 @@ on its being equal to the one that was exported, but rounding is all that should
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .torch_axes import NotFollowedError, Part, View
+from .torch_axes import AxisPart, NotFollowedError, View
 from .torch_export import Exported
 from .torch_graph import check_rules, constants
-from .torch_seen import Seen, watched
+from .torch_seen import Seen, watch, watched
 from .values import Unproved
 
 if TYPE_CHECKING:
@@ -124,24 +124,17 @@ def _without_copies(graph: "fx.GraphModule", example: "torch.Tensor", fixed: int
 def _shapes(graph: "fx.GraphModule", example: "torch.Tensor", batch: int) -> "dict[fx.Node, tuple[int, ...]]":
     """The shapes of all tensors for batches of a size; nothing is computed."""
     import torch
-    from torch import fx
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     found: dict[fx.Node, tuple[int, ...]] = {}
 
-    class Watch(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            result = super().run_node(n)
-            if isinstance(result, torch.Tensor):
-                found[n] = tuple(result.shape)
-            return result
-
-        def fetch_attr(self, target: str) -> Any:
-            return mode.from_tensor(super().fetch_attr(target))
+    def note(node: "fx.Node", result: Any) -> None:
+        if isinstance(result, torch.Tensor):
+            found[node] = tuple(result.shape)
 
     with FakeTensorMode() as mode:
         made = torch.empty((batch, *example.shape[1:]), dtype=example.dtype, device=example.device)
-        Watch(graph).run(made)
+        watch(graph, made, note, mode.from_tensor)
     return found
 
 
@@ -213,7 +206,7 @@ class _Rewriting:
             View(first.source, first.shape, first.parts, (*((part,) for part in others), last), first.picked)
         )
         product = self.graph.call_function(node.target, (rows, *map(self._tensor, node.args[1:])))
-        scores = Part(self._shapes[node][-1])
+        scores = AxisPart(self._shapes[node][-1])
         shape = (*(part.extent for part in others), scores.extent)
         return View(product, shape, (*others, scores), (*first.axes[:-1], (scores,)))
 
@@ -241,7 +234,7 @@ class _Rewriting:
         return self._reshape(found, at, view.axes)[0]
 
     def _reshape(
-        self, found: "fx.Node", at: Sequence[int], axes: Sequence[Sequence[Part]]
+        self, found: "fx.Node", at: Sequence[int], axes: Sequence[Sequence[AxisPart]]
     ) -> "tuple[fx.Node, tuple[int, ...]]":
         wanted = View(None, (), (), tuple(map(tuple, axes))).extents
         if wanted == tuple(at):

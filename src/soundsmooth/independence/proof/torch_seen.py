@@ -1,6 +1,6 @@
 """What torch was seen to compute: every value of a graph, or its shape alone, for one batch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,24 +40,41 @@ def watched(graph: "fx.GraphModule", batch: "torch.Tensor", kept: "set[fx.Node] 
     Parameters are seen by their shapes and types alone. Unproved if there is a tensor of numbers that no rule is for.
     """
     import torch
-    from torch import fx
 
     seen: dict[str, Any] = {}
 
-    class Watch(fx.Interpreter):
-        def run_node(self, n: "fx.Node") -> Any:
-            result = super().run_node(n)
-            own = n.op != "get_attr" and (kept is None or n in kept)
-            if n.op != "output":
-                seen[n.name] = _sight(result, own)
-            return result
+    def note(node: "fx.Node", result: Any) -> None:
+        if node.op != "output":
+            seen[node.name] = _sight(result, node.op != "get_attr" and (kept is None or node in kept))
 
     with torch.inference_mode():
-        Watch(graph).run(batch)
+        watch(graph, batch, note)
     for name, one in ((name, one) for whole, value in seen.items() for name, one in named(whole, value)):
         if isinstance(one, Sight) and one.type not in NUMBERS:
             raise Unproved(f"{name!r} is a tensor of type {one.type}, for which there are no rules")
     return seen
+
+
+def watch(
+    graph: "fx.GraphModule",
+    batch: "torch.Tensor",
+    note: "Callable[[fx.Node, Any], None]",
+    fetched: Callable[[Any], Any] | None = None,
+) -> None:
+    """Run a graph node by node, and note what comes of each. What is `fetched` takes the place of parameters."""
+    from torch import fx
+
+    class Watch(fx.Interpreter):
+        def run_node(self, n: fx.Node) -> Any:
+            result = super().run_node(n)
+            note(n, result)
+            return result
+
+        def fetch_attr(self, target: str) -> Any:
+            held = super().fetch_attr(target)
+            return held if fetched is None else fetched(held)
+
+    Watch(graph).run(batch)
 
 
 def _sight(value: Any, own: bool) -> Any:

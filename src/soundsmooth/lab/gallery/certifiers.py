@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ...certification.certify import Counts, Verdict, verdict
+from ...certification.certify import Counts, Verdict, certify
 from ...certification.settings import Settings, settings
 from ...core.grid import IMAGES
 from ...exact import BoundName
@@ -213,7 +213,7 @@ def vote_and_certify(
 def _verdict(counts: Callable[[Purpose, int], Counts], task: CertifierTask) -> tuple[Verdict, Counts]:
     chosen: Settings = settings(min(task.n0, task.n), task.n, task.alpha, task.bound)
     selection, estimation = counts(Purpose.SELECTION, chosen.n0), counts(Purpose.ESTIMATION, chosen.n)
-    return verdict(selection, estimation, Gaussian(task.sigma), chosen), estimation
+    return certify(selection, estimation, Gaussian(task.sigma), chosen), estimation
 
 
 def exact_noise(sigma: Fraction, k: int) -> Callable[[Array, Purpose, int, int], Array]:

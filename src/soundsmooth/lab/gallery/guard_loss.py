@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ...certification.report import decimal_below
 from ...core.grid import IMAGES
 from ...exact.balls import ball, float_above, float_below, lower_end, precision, upper_end
 from .certifiers import guard_width
@@ -80,12 +79,3 @@ def losses(sigma: Fraction = Fraction(1, 2), k: int = 6) -> Iterator[Loss]:
         for images, dimension in SIZES.items():
             kept = float_below(kept_share(near, dimension)[0])
             yield Loss(images, dimension, name, guard, float_above(near), kept, PAPER.get((images, name), ""))
-
-
-def print_losses(sigma: Fraction = Fraction(1, 2), k: int = 6) -> None:
-    """The table as text."""
-    print("precision  images         d   guard (levels)  near (each)        kept  the paper")
-    for row in losses(sigma, k):
-        kept = decimal_below(Fraction(row.kept), 6) if row.kept > 1e-3 else f"{row.kept:.1g}"
-        size = f"{row.precision:<9}  {row.images:<8}  {row.dimension:>6}"
-        print(f"{size}  {row.guard:>15.3g}  {row.near:>11.3g}  {kept:>10}  {row.paper}".rstrip())

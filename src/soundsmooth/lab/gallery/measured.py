@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...certification.certify import Counts, Measurement, verdict
+from ...certification.certify import Counts, Measurement, certify
 from ...certification.settings import settings
 from ...core.decimals import truncated
 from ...core.grid import IMAGES
@@ -49,7 +49,7 @@ class NaiveMeasured:
         drawn = np.random.default_rng().integers(task.n, size=AGAIN)
         lost = (labels[drawn] == counts0.top) & (votes_alone(model, copies[drawn]) != counts0.top)
         counts = counted(labels, classes)
-        found = verdict(counts0, counts, Gaussian(task.sigma), chosen, Measurement(AGAIN, int(lost.sum())))
+        found = certify(counts0, counts, Gaussian(task.sigma), chosen, Measurement(AGAIN, int(lost.sum())))
         return Answer(found.label, found.radius, found.p_lower, (*counts.classes, counts.nobody))
 
 

@@ -3,7 +3,7 @@
 import importlib
 from fractions import Fraction
 
-from ...certification.certify import Counts, verdict
+from ...certification.certify import Counts, certify
 from ...certification.settings import settings
 from ...exact.balls import ball, lower_end, precision, upper_end
 from ...exact.binomial import tail
@@ -31,7 +31,7 @@ def too_large(radius: Fraction, hits: int, bits: int = 512) -> bool:
 def proved(hits: int) -> float:
     """The radius that ours stores for these votes."""
     counts = Counts((hits, N - hits), 0)
-    return verdict(counts, counts, Gaussian(SIGMA), settings(n0=N, n=N, alpha=ALPHA)).radius
+    return certify(counts, counts, Gaussian(SIGMA), settings(n0=N, n=N, alpha=ALPHA)).radius
 
 
 def by_scipy(hits: int) -> float | None:

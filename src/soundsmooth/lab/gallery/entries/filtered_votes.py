@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ....certification.certify import Counts, verdict
+from ....certification.certify import Counts, certify
 from ....certification.settings import settings
 from ....noise import Gaussian, Purpose
 from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Scores, exact_noise, values
@@ -58,7 +58,7 @@ class Filtered:
 
         selection, estimation = counts(Purpose.SELECTION, min(task.n0, task.n)), counts(Purpose.ESTIMATION, task.n)
         chosen = settings(sum(selection.classes), sum(estimation.classes), task.alpha, task.bound)
-        found = verdict(selection, estimation, Gaussian(task.sigma), chosen)
+        found = certify(selection, estimation, Gaussian(task.sigma), chosen)
         return Answer(found.label, found.radius, found.p_lower, estimation.classes)
 
 
