@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import fmean, geometric_mean, stdev
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -50,6 +50,10 @@ MARK = "price"
 class Price(NamedTuple):
     patience: float
     exponent: float
+
+
+#: Votes cost next to nothing: what is still lost, the bound loses.
+FREE = Price(1e12, MANY)
 
 
 def voted(sigma: str) -> dict[str, Any]:
@@ -105,7 +109,16 @@ class Judge:
         outcomes, found = simulate.outcomes_of(plan, chain(*images.values()), thresholds), {}
         for name, some in images.items():
             judged = simulate.judged(some, outcomes, thresholds)
-            found[name] = {"votes": round(judged.votes, 3), "drop": round(judged.drop, 4)}
+            worst = judged.drops.index(judged.drop)
+            lost = [
+                each.right * (simulate.fixed(each.p, thresholds) - outcomes[each.p].certified)[worst] for each in some
+            ]
+            found[name] = {
+                "votes": round(judged.votes, 3),
+                "drop": round(judged.drop, 4),
+                "deviation": round(100 * stdev(lost) / math.sqrt(len(lost)), 4),
+                "mean": round(fmean(judged.drops), 4),
+            }
         return found
 
     def chosen(self, name: str) -> Price:
@@ -124,7 +137,8 @@ def choose(votes: Path, target: Path) -> None:
         price = judge.chosen(on)
         found.append(_row(judge, on, price, on))
         found.append(_row(judge, on, price, tried))
-    found += [_row(judge, "", Price(*DEFAULT), tried) for tried in (WHOLE, FASHION)]
+    for said, price in (("(the default)", Price(*DEFAULT)), ("(no price)", FREE)):
+        found += [_row(judge, said, price, tried) for tried in (WHOLE, FASHION)]
     lines = ",\n".join(json.dumps(each) for each in found)
     target.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     print(rendered(found))
@@ -138,16 +152,20 @@ def _row(judge: Judge, on: str, price: Price, tried: str) -> dict[str, Any]:
 def rendered(rows: Sequence[dict[str, Any]]) -> str:
     body = [
         [
-            row["chosen on"] or "(the default)",
-            f"{row['patience']:,}".replace(",", " "),
+            row["chosen on"],
+            "no end" if row["patience"] == FREE.patience else f"{row['patience']:,}".replace(",", " "),
             f"{row['exponent']:g}",
             row["tried on"],
-            *(f"{row['sigmas'][sigma]['votes']:.1f}× ({row['sigmas'][sigma]['drop']:.2f})" for sigma in SIGMAS),
+            *(_cell(row["sigmas"][sigma]) for sigma in SIGMAS),
         ]
         for row in rows
     ]
     heads = ["chosen on", "patience", "exponent", "tried on", *(f"σ = {float(sigma):g}" for sigma in SIGMAS)]
     return table(heads, body)
+
+
+def _cell(found: dict[str, float]) -> str:
+    return f"{found['votes']:.1f}× ({found['drop']:.2f} ± {found['deviation']:.2f}; {found['mean'] + 0.0:.2f})"
 
 
 def main() -> None:
