@@ -13,7 +13,7 @@ of `odd` and `even` places show by how much a half of the images differs from th
 import argparse
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -243,9 +243,17 @@ class Judged:
 
 
 def judge(plan: Plan, found: Sequence[Image], thresholds: Sequence[float]) -> Judged:
+    return judged(found, outcomes_of(plan, found, thresholds), thresholds)
+
+
+def outcomes_of(plan: Plan, found: Iterable[Image], thresholds: Sequence[float]) -> dict[float, Outcome]:
+    """What is expected of images, by their p."""
     boundaries = boundaries_of(plan, thresholds)
     rules = go_on_for_radii(plan.looks, boundaries, thresholds, plan.patience)
-    outcomes = {p: outcome(p, plan.looks, boundaries, rules) for p in {image.p for image in found}}
+    return {p: outcome(p, plan.looks, boundaries, rules) for p in {image.p for image in found}}
+
+
+def judged(found: Sequence[Image], outcomes: Mapping[float, Outcome], thresholds: Sequence[float]) -> Judged:
     lost = [fixed(image.p, thresholds) - outcomes[image.p].certified for image in found if image.right]
     drops = [100 * float(each) / len(found) for each in sum(lost, np.zeros(len(thresholds)))]
     return Judged(*times_fewer(found, [outcomes[image.p].votes for image in found]), drops)

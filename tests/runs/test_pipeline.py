@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ import torch
 import soundsmooth as ss
 from classifiers import brightness_of_three
 from issuing import issue
-from runs.interrupted import inputs, small_run, without_time
+from runs.interrupted import inputs, looked_run, small_run, without_time
 from soundsmooth import embedded
-from soundsmooth.certification.certify import ModelChangedError
+from soundsmooth.certification.certify import Counts, ModelChangedError
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.grid import IMAGES
@@ -29,7 +30,7 @@ from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.runs.stored import Failure
-from soundsmooth.smoothing.blocks import hits_of
+from soundsmooth.smoothing.blocks import VoteBlock, hits_of
 from soundsmooth.smoothing.job import VotingJob
 
 
@@ -385,6 +386,25 @@ def test_the_model_is_compared_on_several_images_that_are_begun(tmp_path: Path) 
         with pytest.raises(ModelChangedError, match="votes otherwise"):
             list(certify_into(store, later))
         assert store.copies_voted() == voted
+
+
+def test_votes_that_another_process_has_stored_are_those_that_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took over a claim, and its device rounds otherwise: here all its votes for a class are for the next one."""
+    run, add = looked_run(), Store.add_block
+
+    def late(store: Store, place: int, block: VoteBlock, counts: Counts, *rest: Any) -> bool:
+        if (place, block.first) == (1, 0):
+            add(store, place, block, Counts((0, *counts.classes[:-1]), 0), *rest)
+        return add(store, place, block, counts, *rest)
+
+    monkeypatch.setattr(Store, "add_block", late)
+    with open_store(tmp_path / "run.db", run) as store:
+        found = list(certify_into(store, run))[1]
+        assert {place for place, _ in store.findings()} == {found.index}
+        votes = store.votes(1)
+    assert (found.selection, found.estimation, found.looks) == (votes.selection, votes.estimation, votes.looks)
 
 
 def stop_after(calls: int) -> Callable[[int], None]:

@@ -4,6 +4,7 @@ import random
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from golden.surface import DATA
 from runs.test_pools import SECRET, FakePool, FakeWorker, elsewhere, locally, rows
 from soundsmooth.certification.promise import Inputs
 from soundsmooth.certification.settings import settings
+from soundsmooth.runs import plan as plans
+from soundsmooth.runs import voter
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, WorkerDied, WorkerPool
 from soundsmooth.runs.process_pool import ProcessPool
+from soundsmooth.runs.tasks import Outcome
 from soundsmooth.smoothing.recipe import SmootherRecipe
 
 COUNT = 6
@@ -75,6 +79,28 @@ def test_the_rows_are_those_of_one_process(kind: str, deaths: float, tmp_path: P
     assert [type(each) for each in issued] == [ss.Certificate] * COUNT
     assert (pool.died > 0) == (deaths > 0)
     assert rows(tmp_path / "far.db") == here(kind)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["in this process", "elsewhere"])
+def test_a_gpu_votes_on_while_a_group_is_decided(away: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever a pack is finished, one of another group is begun already, until only one group has anything to vote."""
+    events: list[tuple[int, int]] = []
+    finish = voter.Voter._finish
+
+    def finishing(self: voter.Voter, begun: Any) -> Outcome:
+        events.append((begun.task.parts[0].place // 2, len(self._waiting)))
+        return finish(self, begun)
+
+    monkeypatch.setattr(voter, "look_ahead", lambda replica: voter.AHEAD)
+    monkeypatch.setattr(plans, "GROUP_IMAGES", 2)
+    monkeypatch.setattr(voter.Voter, "_finish", finishing)
+    pool = FakePool(looking_recipe("proved"), size=1) if away else LocalPool(looking_recipe("proved").build())
+    issued = elsewhere(tmp_path / "run.db", looking(pool))
+    groups = [group for group, _ in events]
+    assert (len(issued), {*groups}) == (COUNT, {0, 1, 2})
+    others = [any(later != group for later in groups[at + 1 :]) for at, group in enumerate(groups)]
+    assert others.count(True) > 8
+    assert all(waiting for (_, waiting), other in zip(events, others, strict=True) if other)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from ..models.protocol import NOBODY
 from .certify import Counts
 
 #: A short text can name more classes than memory holds.
 MOST_CLASSES = 1_000_000
+_WRITE = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def votes_text(counts: Counts) -> str:
@@ -15,7 +17,7 @@ def votes_text(counts: Counts) -> str:
     votes = {label: count for label, count in enumerate(counts.classes) if count}
     if counts.nobody:
         votes = {NOBODY: counts.nobody, **votes}
-    return json.dumps({"classes": len(counts.classes), "votes": votes}, separators=(",", ":"))
+    return _WRITE({"classes": len(counts.classes), "votes": votes})
 
 
 def counts_of(text: str) -> Counts:
@@ -43,9 +45,5 @@ def counts_of(text: str) -> Counts:
 def added(counts: Iterable[Counts]) -> Counts:
     """Their sum. Where one has fewer classes than another, nobody of it voted for the others."""
     found = list(counts)
-    size = max((len(each.classes) for each in found), default=0)
-    classes = [0] * size
-    for each in found:
-        for label, count in enumerate(each.classes):
-            classes[label] += count
-    return Counts(tuple(classes), sum(each.nobody for each in found))
+    classes = zip_longest(*(each.classes for each in found), fillvalue=0)
+    return Counts(tuple(map(sum, classes)), sum(each.nobody for each in found))

@@ -8,6 +8,7 @@ after which look, and why, does not matter: docs/noise.md, 3.14.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import floor
 from typing import Literal, NamedTuple
@@ -159,14 +160,21 @@ def _group_sequential(looks: Sequence[Look], schedule: Schedule) -> Bounds:
     one needs the smallest false threshold's boundary to be reached: so each of them has all of α.
     """
     counted, proved = taken(looks, schedule), 0.0
-    if not schedule.thresholds or any(after <= before for before, after in pairwise((0.0, *schedule.thresholds))):
-        raise ValueError(f"this bound needs thresholds that rise, not {schedule.thresholds}")
-    for threshold in schedule.thresholds:
-        needed = boundaries(threshold, schedule.looks, schedule.levels)
-        if not any(look.hits >= least for (look, _), least in zip(counted, needed, strict=False)):
+    needed = _boundaries_by_place(schedule)
+    for place, threshold in enumerate(schedule.thresholds):
+        if not any(look.hits >= least for (look, _), least in zip(counted, needed(place), strict=False)):
             break
         proved = float(threshold)
     return proved, None
+
+
+@lru_cache(maxsize=1 << 6)
+def _boundaries_by_place(schedule: Schedule) -> Callable[[int], tuple[int, ...]]:
+    """The boundaries of each threshold, by its place: a function of the schedule's numbers, computed when asked for."""
+    thresholds = schedule.thresholds
+    if not thresholds or any(after <= before for before, after in pairwise((0.0, *thresholds))):
+        raise ValueError(f"this bound needs thresholds that rise, not {thresholds}")
+    return cache(lambda place: boundaries(thresholds[place], schedule.looks, schedule.levels))
 
 
 def _randomized(looks: Sequence[Look], schedule: Schedule) -> Bounds:

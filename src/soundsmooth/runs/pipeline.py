@@ -277,14 +277,27 @@ class _RunWriter:
             place, block = outcome.task.only
             self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.environment)
         else:
-            copies = outcome.task.copies
-            for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
-                self._add(place, block, votes, outcome.seconds * block.count / copies)
+            self._add_all(outcome)
         mine = self._claimed[outcome.task.parts[0].place // self.plan.group]
         ended = [place for place in sorted(outcome.task.places) if place in mine and not self._votes(place).missing]
         return [record for place in ended if (record := self._end_voting(place)) is not None]
 
-    def _add(self, place: int, block: VoteBlock, votes: CopyVotes, seconds: float) -> None:
+    def _add_all(self, outcome: Outcome) -> None:
+        """Store the blocks of a task, and count on."""
+        new: dict[int, dict[VoteBlock, Counts]] = {}
+        copies = outcome.task.copies
+        for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
+            counts = votes.counts
+            if self._add(place, block, votes, counts, outcome.seconds * block.count / copies):
+                new.setdefault(place, {})[block] = counts
+            else:  # another process has stored it, and perhaps other votes: those in the file count
+                self._known.pop(place, None)
+        for place, blocks in new.items():
+            if place in self._known:
+                self._known[place] = self._with(place, self._known[place], blocks)
+
+    def _add(self, place: int, block: VoteBlock, votes: CopyVotes, counts: Counts, seconds: float) -> bool:
+        """Store a block; whether it was not there."""
         self._anything = True
         self._classes = self._classes or self.store.classes()
         if self._classes is None:
@@ -296,15 +309,11 @@ class _RunWriter:
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
-        self.store.add_block(place, block, votes.counts, hits, seconds, self.plan.environment)
-        if place in self._known:
-            self._known[place] = self._with(place, self._known[place], block, votes.counts)
+        return self.store.add_block(place, block, counts, hits, seconds, self.plan.environment)
 
-    def _with(self, place: int, known: ImageVotes, block: VoteBlock, counts: Counts) -> ImageVotes:
-        """The image's votes with one block more."""
-        if block in known.there:
-            return known
-        truth, there = self.plan.inputs.labels[place], {**known.there, block: counts}
+    def _with(self, place: int, known: ImageVotes, blocks: Mapping[VoteBlock, Counts]) -> ImageVotes:
+        """The image's votes with some blocks more."""
+        truth, there = self.plan.inputs.labels[place], {**known.there, **blocks}
         return image_votes(self.plan.settings, self.store.rounds, truth, there, known)
 
     def _guess(self, place: int) -> int:

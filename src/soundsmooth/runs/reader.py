@@ -134,7 +134,8 @@ class RunReader(RunHeader):
             "UNION SELECT alone.environment FROM alone WHERE place = ?)"
         )
         seen: Software = {}
-        for (text,) in self.db.rows(query, place, place):
+        texts = [text for (text,) in self.db.rows(query, place, place)]
+        for text in texts if len(texts) > 1 else ():
             if any(seen.setdefault(name, value) != value for name, value in self._software(text).items()):
                 return True
         return False

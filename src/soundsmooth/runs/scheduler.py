@@ -166,6 +166,8 @@ class Scheduler:
             self._accept(what.kind)
             worker.ready = what
             return []
+        if what and worker.ready is not None:
+            worker.resting = worker.ready.ahead == 0
         return [self._settle(worker, outcome) for outcome in what if outcome.task in worker.begun]
 
     def _accept(self, kind: WorkerKind) -> None:
@@ -258,7 +260,9 @@ class Scheduler:
         return rich.own.pop() if rich is not worker and rich.own else None
 
     def _let_rest(self, worker: _WorkerState) -> None:
-        """There is nothing more to give: let it finish what it has only begun."""
+        """There is nothing more to give: let it finish the oldest of what it has only begun. The decisions that follow
+        are made while it votes on the others.
+        """
         if self._may_hold_more(worker) and worker.begun and not worker.resting:
             worker.handle.call("rest")
             worker.resting = True

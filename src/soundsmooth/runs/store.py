@@ -5,8 +5,8 @@ block wins: whoever votes on it again may confirm it, and a different result is 
 """
 
 import json
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +37,11 @@ class Store(RunReader):
     Guarantee: what a method has written to a file when it returns survives the end of the process, however it ends; of
     what was interrupted, all or nothing is there.
     """
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db)
+        self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
+        """The numbers of software and machine that are known to be in the file."""
 
     @classmethod
     def begin(
@@ -88,8 +93,14 @@ class Store(RunReader):
             raise
         return store
 
-    def transaction(self) -> AbstractContextManager[None]:
-        return self.db.transaction()
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        try:
+            with self.db.transaction():
+                yield
+        except BaseException:
+            self._kinds.clear()  # some of them may have been rolled back
+            raise
 
     def _blank(self) -> bool:
         """Asked inside the transaction: another process may have begun the run a moment ago."""
@@ -193,9 +204,10 @@ class Store(RunReader):
 
         A run that an older version began has no room for fields that came later: they are left out.
         """
-        fields = stored_fields(self.db.version)
-        later: dict[str, Any] = {field.name: None for field, _ in set(stored_fields(VERSION)) - set(fields)}
-        kept = replace(certificate, **later)
+        fields, kept = stored_fields(self.db.version), certificate
+        if self.db.version != VERSION:
+            later: dict[str, Any] = {field.name: None for field, _ in set(stored_fields(VERSION)) - set(fields)}
+            kept = replace(certificate, **later)
         with self.transaction():
             cells = {column.name: column.cell(field.of(kept)) for field, column in fields}
             cells["environment"] = self._environment(kept.environment)
@@ -207,7 +219,12 @@ class Store(RunReader):
 
     def _environment(self, found: Mapping[str, str]) -> int:
         """The number under which software and machine are kept; each kind once."""
-        text = json.dumps(dict(found), ensure_ascii=False)
+        kind = tuple(found.items())
+        if kind not in self._kinds:
+            self._kinds[kind] = self._number(json.dumps(dict(found), ensure_ascii=False))
+        return self._kinds[kind]
+
+    def _number(self, text: str) -> int:
         id: int | None = self.db.one("SELECT id FROM environments WHERE text = ?", text)
         if id is None:
             self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)

@@ -6,6 +6,7 @@ It is told the key and the images it votes on; neither the seed nor the store ev
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -130,8 +131,9 @@ class Worker:
         return [_compact(outcome) for outcome in self._voter.give(task, images)]
 
     def rest(self) -> list[Outcome]:
+        """The outcome of the oldest task that was begun: a GPU goes on with the others meanwhile."""
         assert self._voter is not None
-        return [_compact(outcome) for outcome in self._voter.rest()]
+        return [_compact(outcome) for outcome in islice(self._voter.rest(), 1)]
 
     def clean(self, images: Sequence[Levels]) -> CleanVotes:
         assert self._voter is not None
