@@ -1,8 +1,10 @@
 """Independence, measured: rows voted again, alone, and what is left of p."""
 
 import json
+import time
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from math import floor
 from pathlib import Path
 
@@ -19,7 +21,9 @@ from soundsmooth import audit
 from soundsmooth.certification.certify import Measurement
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
+from soundsmooth.core.machine import cores
 from soundsmooth.exact import BOUNDS, Look, Schedule, clopper_pearson_above, clopper_pearson_below
+from soundsmooth.independence.measure import rehearse, typical_seconds
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 
@@ -35,6 +39,37 @@ def certify(scores: object, x: np.ndarray = BRIGHT, n: int = 2000, again: int = 
 @pytest.fixture(scope="module")
 def honest() -> ss.Certificate:
     return certify(classifiers.brightness)
+
+
+# --- how long it takes -----------------------------------------------------------------------------------------
+
+
+def test_a_row_takes_what_most_rows_took_once_the_process_had_settled() -> None:
+    """First rows are slow, then each takes 2 s but for one hiccup; the last are answered at once."""
+    waits = [9.0] * 40 + [2.0] * 30 + [500.0] + [2.0] * 26 + [0.0] * 3
+    assert typical_seconds([*accumulate(waits, initial=7.0)]) == 2.0
+
+
+def test_of_few_rows_all_count() -> None:
+    assert typical_seconds([1.0, 4.0]) == 3.0
+    assert typical_seconds([*accumulate([3.0] * 8, initial=0.0)]) == 3.0
+    assert typical_seconds([*accumulate([3.0] * 20 + [4.0] * 8, initial=0.0)]) == 3.0
+
+
+class Slow:
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        time.sleep(0.3)
+        return classifiers.brightness(batch)
+
+
+def test_slow_rows_are_tried_for_about_two_seconds() -> None:
+    """However many cores there are, a row takes 0.3 s, and each core does one at a time."""
+    smooth = ss.Smoother(Slow(), "1/2", independence="measured", again=M)
+    start = time.perf_counter()
+    found = rehearse(smooth.smoothing.replicas[0], GREY.shape)
+    assert 0.3 / (cores() + 1) <= found.seconds < 3
+    assert time.perf_counter() - start < 30
+    assert found.classes == 2
 
 
 # --- the formula ------------------------------------------------------------------------------------------------

@@ -49,3 +49,25 @@ def test_seeds_are_those_of_earlier_versions(found: list[object]) -> None:
     assert random.random() == random.Random(number).random()
     assert np.random.random() == np.random.RandomState(np.random.MT19937(number)).random_sample()
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(number))
+
+
+@pytest.mark.parametrize("kind", [np.random.MT19937, np.random.PCG64, np.random.Philox, np.random.SFC64])
+def test_a_source_has_the_state_of_one_that_is_made_from_the_number(kind: type[np.random.BitGenerator]) -> None:
+    seed = seed_of(OTHER.tobytes())
+    own = kind(1)
+    own.random_raw()
+    seed_generators([own], seed)
+    fresh = kind(int.from_bytes(seed[:8], "little") >> 1)
+    assert [own.random_raw() for _ in range(700)] == [fresh.random_raw() for _ in range(700)]
+
+
+def test_the_older_generators_are_seeded_with_what_they_draw_from_and_once() -> None:
+    own = np.random.RandomState(5)
+    own.standard_normal()  # it keeps the other one of a pair
+    found = find_generators()
+    assert any(each is own for each in found)
+    assert not any(each is own._bit_generator for each in found)
+    seed = seed_of(ROW.tobytes())
+    seed_generators(found, seed)
+    fresh = np.random.RandomState(np.random.MT19937(int.from_bytes(seed[:8], "little") >> 1))
+    assert own.standard_normal() == fresh.standard_normal()
