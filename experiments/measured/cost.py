@@ -29,20 +29,16 @@ def brightness(batch: np.ndarray) -> np.ndarray:
 
 
 def kinds() -> Iterator[tuple[str, object, tuple[int, ...]]]:
-    yield "NumPy function", model_of(brightness), (1, 28, 28)
-    yield "embedded CNN, onnxruntime", model_of(embedded.model_for(1)), (1, 28, 28)
+    yield "NumPy function", brightness, (1, 28, 28)
+    yield "embedded CNN, onnxruntime", embedded.model_for(1), (1, 28, 28)
     if find_spec("torch") is not None:
         from torch import nn
 
-        layers = [
-            nn.Conv2d(3, 16, 3),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 3),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-        ]
-        yield "small CNN, torch", model_of(nn.Sequential(*layers, nn.Linear(32, 10))), (3, 32, 32)
+        layers = [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU()]
+        end = [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        yield "small CNN, torch", nn.Sequential(*layers, *end, nn.Linear(32, 10)), (3, 32, 32)
+        deep = [layer for width in [3] + 7 * [64] for layer in (nn.Conv2d(width, 64, 3, padding=1), nn.ReLU())]
+        yield "eight convolutions of 64 channels, torch", nn.Sequential(*deep, *end, nn.Linear(64, 10)), (3, 32, 32)
 
 
 def measured(recipe: bytes, shape: tuple[int, ...], rows: np.ndarray) -> tuple[float, float, float]:
@@ -72,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
-    models = {name: (model.recipe(), shape) for name, model, shape in kinds()}
+    models = {name: (model_of(source).recipe(), shape) for name, source, shape in kinds()}
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in models}
     for _ in range(asked.rounds):
         for name, (recipe, shape) in models.items():

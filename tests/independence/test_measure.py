@@ -1,10 +1,13 @@
 """Independence, measured: rows voted again, alone, and what is left of p."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from math import floor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +24,9 @@ from soundsmooth.certification.fields import checksum
 from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.exact import BOUNDS, Look, Schedule, clopper_pearson_above, clopper_pearson_below
+from soundsmooth.independence import measure
+from soundsmooth.independence.measure import typical_seconds
+from soundsmooth.noise import Gaussian, Sampler
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 
@@ -36,6 +42,40 @@ def certify(scores: object, x: np.ndarray = BRIGHT, n: int = 2000, again: int = 
 @pytest.fixture(scope="module")
 def honest() -> ss.Certificate:
     return certify(classifiers.brightness)
+
+
+# --- how long it takes -----------------------------------------------------------------------------------------
+
+
+def test_a_row_takes_what_most_rows_took_once_the_process_had_settled() -> None:
+    """First rows are slow, then each takes 2 s but for one hiccup; the last are answered at once."""
+    waits = [9.0] * 40 + [2.0] * 30 + [500.0] + [2.0] * 26 + [0.0] * 3
+    assert typical_seconds([*accumulate(waits, initial=7.0)]) == 2.0
+
+
+def test_of_few_rows_all_count() -> None:
+    assert typical_seconds([1.0, 4.0]) == 3.0
+    assert typical_seconds([*accumulate([3.0] * 8, initial=0.0)]) == 3.0
+    assert typical_seconds([*accumulate([3.0] * 20 + [4.0] * 8, initial=0.0)]) == 3.0
+
+
+@pytest.mark.parametrize(("each", "rows"), [(0.001, 160), (0.02, 101), (0.1, 21), (1.0, 8)])
+def test_rows_are_tried_for_two_seconds_but_a_few_at_least(
+    each: float, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    class Voter:
+        def votes(self, rows: Iterator[np.ndarray]) -> Iterator[int]:
+            for row in rows:
+                assert row.shape == GREY.shape
+                clock[0] += each
+                yield 0
+
+    times = measure._answer_times(Voter(), Sampler(Gaussian("1/2"), 1), GREY.shape)
+    assert len(times) - 1 == pytest.approx(rows, abs=1)  # sums of floats may pass the limit a row later
+    assert typical_seconds(times) == pytest.approx(each)
 
 
 # --- the formula ------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a user is told, before the first vote, of a model without a proof."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 import soundsmooth as ss
 from soundsmooth.certification.settings import settings
 from soundsmooth.core.independence import CHECKED, PROVED, DemandName, measured
-from soundsmooth.independence.notice import INSPECT, MissingProof, describe_unproved, unproved
+from soundsmooth.independence.notice import INSPECT, MissingProof, describe_unproved, expected_different, unproved
 from soundsmooth.independence.proof.advice import ADVICE
 from soundsmooth.models import row_voter
 from soundsmooth.models.load import model_of
@@ -27,6 +28,17 @@ def test_it_says_why_how_long_what_it_costs_and_the_way_out() -> None:
 
 def test_no_more_rows_are_voted_than_there_are() -> None:
     assert "about 20 s an image" in describe_unproved(None, measured(1000), settings(n=200), 0.1)
+
+
+@pytest.mark.parametrize(("drawn", "copies"), [(1, 1), (5, 1), (1, 7), (3, 2), (4, 3), (5, 4)])
+def test_a_copy_that_is_drawn_twice_is_counted_once(drawn: int, copies: int) -> None:
+    draws = [len(set(each)) for each in product(range(copies), repeat=drawn)]
+    assert expected_different(drawn, copies) == pytest.approx(sum(draws) / len(draws))
+
+
+def test_nearly_all_draws_are_different_where_there_are_many_copies() -> None:
+    assert 995 < expected_different(1000, 100_000) < 996
+    assert 786 < expected_different(1000, 2000) < 788
 
 
 def test_the_price_depends_on_alpha_and_is_rounded_up() -> None:

@@ -76,6 +76,15 @@ def test_lightning_module_with_its_trainer() -> None:
     certified(module)
 
 
+def test_lightning_module_has_the_same_digest_before_and_after_training() -> None:
+    """With the same weights: what a trainer leaves in a module is no part of the model."""
+    pytest.importorskip("lightning")
+    fresh, (module, _) = lightning_module(), trained()
+    assert model_of(module).identity() != model_of(fresh).identity()
+    fresh.load_state_dict(module.state_dict())
+    assert model_of(module).identity() == model_of(fresh).identity()
+
+
 def test_lightning_checkpoint_goes_into_the_network(tmp_path: Path) -> None:
     pytest.importorskip("lightning")
     module, trainer = trained()

@@ -3,6 +3,7 @@
 import json
 from math import prod
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -72,7 +73,21 @@ def _of_module(model: str, shape: str | None, rows: int, weights: Path | None, o
     from ..models.torch_scores import Scoring
 
     example, scoring = torch.full(sizes, 0.5), Scoring(plain_copy(module), output).eval()
+    _check_output(scoring, example)
     return prove_torch(export_module(scoring, example), example)
+
+
+def _check_output(scoring: Any, example: Any) -> None:
+    """A ValueError of a module that votes in no way, proved or not: one with several outputs, say."""
+    import torch
+
+    with torch.inference_mode():
+        try:
+            scoring(example)
+        except ValueError:
+            raise
+        except Exception:  # it is their code: anything can happen, and the export says what
+            return
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

@@ -3,8 +3,10 @@
 import secrets
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,10 @@ from ..smoothing.job import VotingJob
 _WAY_OUT = "independence checked measures nothing"
 #: On so many rows, of no run, two fresh processes must agree.
 TWICE = 16
+#: More rows are voted alone until so many seconds have passed, or so many rows: they tell how long a row takes.
+TRIED_SECONDS, TRIED_ROWS = 2.0, 160
+#: Times are compared of so many rows in a row.
+TOGETHER = 8
 
 
 def check_measurable(settings: Settings) -> None:
@@ -174,32 +180,46 @@ def tried_voter(replica: Replica, shape: tuple[int, ...]) -> RowVoter:
 
 def _try_out(alone: RowVoter, replica: Replica, shape: tuple[int, ...]) -> None:
     """Have it vote, and see how long that takes. A graph that does not draw is one function; others are made twice."""
-    rows = _some_rows(Sampler(replica.sampler.law, 1), shape)
-    if replica.model.kind.binding:
-        _timed_votes(alone, rows)
-        return
-    with take_voter(replica.model, shape) as another:
-        another.wait()
-        _compare(_timed_votes(alone, rows), _timed_votes(another, rows))
-
-
-def _timed_votes(alone: RowVoter, rows: list[Floats]) -> list[int]:
+    sampler = Sampler(replica.sampler.law, 1)
+    if not replica.model.kind.binding:
+        rows = list(_some_rows(sampler, shape))
+        with take_voter(replica.model, shape) as another:
+            another.wait()
+            alone.wait()
+            _compare(list(alone.votes(iter(rows))), list(another.votes(iter(rows))))
     alone.wait()
+    alone.seconds = typical_seconds(_answer_times(alone, sampler, shape))
+
+
+def _answer_times(alone: RowVoter, sampler: Sampler, shape: tuple[int, ...]) -> list[float]:
+    """When the votes came, of rows that are made one by one, as those of a measurement are; first, when it began."""
     start = time.perf_counter()
-    votes = list(alone.votes(iter(rows)))
-    alone.seconds = (time.perf_counter() - start) / len(rows)
-    return votes
+
+    def rows() -> Iterator[Floats]:
+        for number, row in enumerate(chain.from_iterable(_some_rows(sampler, shape) for _ in count())):
+            if number >= TOGETHER and (number >= TRIED_ROWS or time.perf_counter() - start > TRIED_SECONDS):
+                return
+            yield row
+
+    return [start, *(time.perf_counter() for _ in alone.votes(rows()))]
 
 
-def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> list[Floats]:
+def typical_seconds(times: Sequence[float]) -> float:
+    """How long a row takes, from when each one was ready: the median over a few rows in a row, of the second half.
+
+    The first rows are slower, or faster, than those of a long measurement: memory is not laid together yet.
+    """
+    latter = times[len(times) // 2 :] if len(times) > 4 * TOGETHER else times
+    step = min(TOGETHER, len(latter) - 1)
+    return median((after - before) / step for before, after in zip(latter, latter[step:], strict=False))
+
+
+def _some_rows(sampler: Sampler, shape: tuple[int, ...]) -> Iterator[Floats]:
     """Noisy copies of greys from black to white, under a key that has nothing to do with any run."""
     source = FreshNoise(sampler, secrets.token_bytes(32), 0)
     greys = np.linspace(0, sampler.law.grid.levels - 1, TWICE).astype(np.int16)
-    copies = (
-        source.noisy(Purpose.PREDICTION, np.full(shape, grey), number, 1, sure=True)
-        for number, grey in enumerate(greys)
-    )
-    return [noisy.values[0] for noisy in copies]
+    for number, grey in enumerate(greys):
+        yield source.noisy(Purpose.PREDICTION, np.full(shape, grey), number, 1, sure=True).values[0]
 
 
 def _compare(one: list[int], other: list[int]) -> None:

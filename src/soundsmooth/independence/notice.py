@@ -1,5 +1,6 @@
 """What a user is told, before the first vote, of a model whose rows are not proved to be independent."""
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -44,9 +45,14 @@ def describe_unproved(
 
 def _price(rows: int, settings: Settings, row: float | None) -> str:
     """How many rows, about how long, and what it takes from p if no row is lost: an upper bound, raised."""
-    time = "" if row is None else f", about {_seconds(min(rows, settings.n) * row)} an image"
+    time = "" if row is None else f", about {_seconds(expected_different(rows, settings.n) * row)} an image"
     lower = decimal_above(Fraction(clopper_pearson_above(0, rows, settings.alpha / 2)), 4)
     return f"{rows} rows of each image are voted again, each alone{time}; it lowers p by about {lower}"
+
+
+def expected_different(drawn: int, copies: int) -> float:
+    """How many different copies are expected among so many that are drawn with repetition: each is voted once."""
+    return -copies * math.expm1(drawn * math.log1p(-1 / copies)) if copies > 1 else copies
 
 
 def _seconds(seconds: float) -> str:

@@ -15,26 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from ..core.grid import Floats
-
 _TAG = b"soundsmooth row v1"
+#: Bytes of a seed.
+SEED = hashlib.sha256().digest_size
 
 
 def find_generators() -> list[Any]:
     """The global generators of Python, NumPy and torch, and those that objects hold, as far as the garbage collector
-    can reach; not one that only C code holds. Each is there once, and what others draw from comes last.
+    can reach; not one that only C code holds. Each is there once, and what others draw from comes last, unless it is
+    seeded with the one that draws.
     """
     held = (each for objects in _reachable() for each in _generators_among(objects))
-    found = {id(each): each for each in (*held, *_global_generators())}.values()
-    return sorted(found, key=_is_source)
+    found = {id(each): each for each in (*held, *_global_generators())}
+    for each in [each for each in found.values() if isinstance(each, np.random.RandomState)]:
+        found.pop(id(each._bit_generator), None)
+    return sorted(found.values(), key=_is_source)
 
 
-def seed_generators(generators: Iterable[Any], row: Floats) -> None:
-    """Seed the generators that were found from the row.
+def seed_of(row: bytes) -> bytes:
+    """The seed for a row that consists of these bytes: a hash."""
+    return hashlib.sha256(_TAG + row).digest()
 
-    Guarantee: what they draw from now on is a function of the row's bits. Generators of one kind draw the same.
+
+def seed_generators(generators: Iterable[Any], seed: bytes) -> None:
+    """Seed the generators that were found.
+
+    Guarantee: what they draw from now on is a function of the seed. Generators of one kind draw the same.
     """
-    seed = hashlib.sha256(_TAG + np.ascontiguousarray(row).tobytes()).digest()
     for each in generators:
         _reseed(each, seed)
 
@@ -79,7 +86,8 @@ def _reseed(generator: Any, seed: bytes) -> None:
     if _is_source(generator):
         generator.state = type(generator)(_number(seed)).state
     elif isinstance(generator, np.random.RandomState):
-        generator.seed(np.frombuffer(seed, np.uint32))
+        fresh = type(generator._bit_generator)(_number(seed)).state
+        generator.set_state(dict(fresh))  # of a pair of draws, none is left over
     elif hasattr(generator, "manual_seed"):
         generator.manual_seed(_number(seed))
     else:

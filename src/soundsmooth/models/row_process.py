@@ -3,6 +3,7 @@
 import _thread
 import ctypes
 import gc
+import math
 import multiprocessing
 import multiprocessing.spawn
 import os
@@ -15,10 +16,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,12 +28,12 @@ from ..core.errors import describe_error
 from ..core.grid import Floats
 from ..core.independence import ASSUMED
 from .protocol import Model, Votes
-from .random_generators import find_generators, seed_generators
-from .sandbox.confine import give_up, linux, seal, silence
+from .random_generators import SEED, find_generators, seed_generators, seed_of
+from .sandbox.confine import Renunciation, linux, seal, silence
 
-#: What it is asked for: a child for the next row, with its channel, or the end of a child; and the child's number.
-ORDER = struct.Struct("<cq")
-FORK, END = b"f", b"e"
+#: What it is asked for: a child for the next row, whose channel comes along, and the end of a child that has voted.
+#: Each is told by its number, from 1; 0 stands for none.
+ORDER = struct.Struct("<qq")
 #: What a child says when nothing but its own channel is open in it.
 READY = b"r"
 #: A vote, or a number of classes.
@@ -44,8 +46,8 @@ UNNAMED = "without a name"
 _OPENMP = re.compile(r"/lib[gi]?omp[^/]*\.so[^/]*$")
 #: Linux's names for them are PR_SET_CHILD_SUBREAPER, CLONE_NEWUSER and CLONE_NEWIPC.
 _ADOPT_ORPHANS, _NEW_USER, _NEW_IPC = 36, 0x10000000, 0x08000000
-#: Linux's advice MADV_COLLAPSE, and the number of the row from which on it is worth its time.
-_COLLAPSE, MANY = 25, 50
+#: Linux's advice MADV_COLLAPSE, and the first row for which it is worth its time: fewer rows are voted to compare.
+_COLLAPSE, MANY = 25, 17
 #: Linux's call close_range, the same number on every architecture, and the last descriptor there can be.
 _CLOSE_RANGE, _LAST = 436, 0xFFFFFFFF
 
@@ -57,7 +59,7 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     try:
         model = _make_model(recipe, folder, script)
         classes = _vote_on_black(model, shape)
-        generators = _settle()
+        cell = _Cell.furnished(model, _settle(), shape)
     except NotAloneError as error:
         return pipe.send_bytes(str(error).encode())
     except BaseException as error:
@@ -66,36 +68,61 @@ def serve(pipe: Connection, recipe: bytes, shape: tuple[int, ...], folder: str, 
     pipe.send_bytes(LABEL.pack(classes))
     with suppress(EOFError, OSError), socket.socket(fileno=os.dup(pipe.fileno())) as orders:
         pipe.close()
-        _fork_for_rows(orders, model, shape, generators)
+        _fork_for_rows(orders, cell)
 
 
-def _fork_for_rows(orders: socket.socket, model: Model, shape: tuple[int, ...], generators: list[Any]) -> None:
+class _Cell(NamedTuple):
+    """What a child needs for its row, made before it is forked; nothing of it depends on any row."""
+
+    model: Model
+    generators: list[Any]
+    rights: Renunciation
+    message: memoryview
+    """Room for the row, and for the seed that follows it."""
+    row: Floats
+    """The room for the row."""
+
+    @classmethod
+    def furnished(cls, model: Model, generators: list[Any], shape: tuple[int, ...]) -> "_Cell":
+        room = np.zeros(4 * math.prod(shape) + SEED, np.uint8)
+        row = room[:-SEED].view(np.float32).reshape(shape)
+        return cls(model, generators, Renunciation({}), room.data, row)
+
+
+def _fork_for_rows(orders: socket.socket, cell: _Cell) -> None:
     """A child for each row that is announced, until nobody announces one any more."""
     children, rights = dict[int, int](), _rights()
     while True:
         order, channels, _, _ = socket.recv_fds(orders, ORDER.size, 1)
         if len(order) < ORDER.size:
             return
-        what, number = ORDER.unpack(order)
+        number, voted = ORDER.unpack(order)
         _bury(children)
-        if what == END:
-            _end(children.pop(number, 0))
-        elif _rights() == rights:
-            if number == MANY:
-                _use_large_pages()
-            children[number] = _fork_child(model, shape, generators, *channels)
-        else:
+        _end(children.pop(voted, 0))
+        if not number:
+            continue
+        if _rights() != rights:
             return  # a row has changed this process, and later ones could see it
+        if number == MANY:
+            _use_large_pages()
+        children[number] = _fork_child(cell, *channels)
 
 
 def _rights() -> tuple[object, ...]:
     """What another process could change of this one, and a child inherits."""
     import resource  # not on Windows, where nothing is forked
 
-    limits = [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
     where = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     how = os.sched_getscheduler(0) if hasattr(os, "sched_getscheduler") else None
-    return os.getpriority(os.PRIO_PROCESS, 0), limits, where, how
+    return os.getpriority(os.PRIO_PROCESS, 0), [*map(resource.getrlimit, _limits())], where, how
+
+
+@cache
+def _limits() -> list[int]:
+    """The numbers of all limits."""
+    import resource
+
+    return [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
 def _make_model(recipe: bytes, folder: str, script: Mapping[str, Any]) -> Model:
@@ -176,7 +203,7 @@ def _settle() -> list[Any]:
     with TemporaryDirectory(prefix="soundsmooth-") as folder:
         os.chdir(folder)
     generators = find_generators()
-    seed_generators(generators, np.zeros(1, np.float32))  # a rehearsal: what is first needed now is there for all
+    seed_generators(generators, seed_of(b""))  # a rehearsal: what is first needed now is there for all
     if sys.platform == "linux":
         linux()
     gc.collect()
@@ -226,12 +253,14 @@ def _system_fork() -> Callable[[], int]:
     return fork
 
 
-def _fork_child(model: Model, shape: tuple[int, ...], generators: list[Any], channel: int) -> int:
+def _fork_child(cell: _Cell, channel: int) -> int:
     """A child that votes on the row that comes on its channel; its number.
 
     It is the system that forks and not Python, which would run what others asked it to: here there is one thread, and
     it needs nothing of that.
     """
+    kept = (channel,) if cell.rights.ruleset is None else (channel, cell.rights.ruleset)
+    gaps = _gaps(kept)
     child = _system_fork()()
     if child:
         os.close(channel)
@@ -239,17 +268,25 @@ def _fork_child(model: Model, shape: tuple[int, ...], generators: list[Any], cha
             raise OSError("no process can be forked")
         return child
     try:
-        _close_all_but(channel)
+        _close_all_but(kept, gaps)
         _leave()
-        give_up({})
+        cell.rights.enforce()
         seal()
-        mine = Connection(channel)
-        mine.send_bytes(READY)
-        row = np.frombuffer(mine.recv_bytes(), np.float32).reshape(shape)
-        seed_generators(generators, row)
-        mine.send_bytes(LABEL.pack(int(_votes(model, row).labels[0])))
+        os.write(channel, READY)
+        _fill(cell.message, channel)
+        seed_generators(cell.generators, bytes(cell.message[-SEED:]))
+        os.write(channel, LABEL.pack(int(_votes(cell.model, cell.row).labels[0])))
     finally:
         os._exit(0)
+
+
+def _fill(room: memoryview, channel: int) -> None:
+    """Read from the channel until the room is full."""
+    while room:
+        came = os.readv(channel, [room])
+        if not came:
+            raise EOFError
+        room = room[came:]
 
 
 def _leave() -> None:
@@ -260,20 +297,22 @@ def _leave() -> None:
         os.chroot(".")  # a folder that is gone
 
 
-def _close_all_but(descriptor: int) -> None:
+def _close_all_but(kept: tuple[int, ...], gaps: list[tuple[Any, ...]]) -> None:
     """Whatever was opened or duplicated before, by anybody, except for the standard three, which lead nowhere."""
-    if sys.platform == "linux" and _close_range(3, descriptor - 1) and _close_range(descriptor + 1, _LAST):
+    if sys.platform == "linux" and not any(linux().syscall(*each) for each in gaps):
         return
     for each in _descriptors():
-        if each > 2 and each != descriptor:
+        if each > 2 and each not in kept:
             with suppress(OSError):  # the list itself was open while it was read
                 os.close(each)
 
 
-def _close_range(first: int, last: int) -> bool:
-    """Close these descriptors, where the system can do that in one go."""
-    arguments = map(ctypes.c_uint, (first, last, 0))
-    return first > last or linux().syscall(ctypes.c_long(_CLOSE_RANGE), *arguments) == 0
+@cache
+def _gaps(kept: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """How Linux closes the descriptors between those that are kept, each gap in one go."""
+    ends = sorted({2, *kept, _LAST + 1})
+    gaps = [(low + 1, high - 1) for low, high in pairwise(ends) if high - low > 1]
+    return [(ctypes.c_long(_CLOSE_RANGE), *map(ctypes.c_uint, (*each, 0))) for each in gaps]
 
 
 def _descriptors() -> Iterable[int]:

@@ -17,7 +17,6 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
@@ -26,12 +25,11 @@ import numpy as np
 from ..core.grid import Floats
 from ..core.machine import cores
 from .protocol import NOBODY
-from .row_process import END, FORK, LABEL, ORDER, READY, serve
+from .random_generators import seed_of
+from .row_process import LABEL, ORDER, READY, serve
 
 #: A row that takes longer than this many seconds votes for nobody.
 PATIENCE = 120.0
-#: An answer is no longer than this.
-MOST_ANSWER = 1000
 #: What a class or a function that the running script defines is pickled with.
 SCRIPT = "__main__"
 _STARTING = threading.Lock()
@@ -67,6 +65,7 @@ class RowVoter(AbstractContextManager["RowVoter"]):
         theirs.close()
         self._orders = socket.socket(fileno=os.dup(self._pipe.fileno()))
         self._begun, self._ready = 0, False
+        self._voted: deque[int] = deque()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -95,7 +94,7 @@ class RowVoter(AbstractContextManager["RowVoter"]):
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
         """The votes of the rows, in order; on each core there is one at work, while another gets ready."""
-        at_work: deque[tuple[int, Connection]] = deque()
+        at_work: deque[tuple[int, socket.socket]] = deque()
         self.idle = False
         for row in rows:
             if len(at_work) > cores():
@@ -103,46 +102,56 @@ class RowVoter(AbstractContextManager["RowVoter"]):
             at_work.append(self._begin(row))
         while at_work:
             yield self._finish(*at_work.popleft())
+        self._end_those_that_voted()
         self.idle = True
 
-    def _begin(self, row: Floats) -> tuple[int, Connection]:
+    def _begin(self, row: Floats) -> tuple[int, socket.socket]:
         """A child that holds nothing but its channel gets the row on it; its number and our end of the channel.
 
         The next child is not asked for before: its channel would lie where this one could take it.
         """
-        channel, theirs = multiprocessing.Pipe()
+        channel, theirs = socket.socketpair()
+        channel.settimeout(PATIENCE)
         self._begun += 1
         with theirs, suppress(OSError):  # a process that has ended does not listen
-            self._order(FORK, self._begun, theirs.fileno())
-        if _receive(channel, 1) != READY:
+            self._order(self._begun, theirs.fileno())
+        if _receive(channel, len(READY)) != READY:
             raise self._ended_early()
+        sent = row.astype(np.float32, copy=False).tobytes()
         with suppress(OSError):
-            channel.send_bytes(row.astype(np.float32, copy=False).tobytes())
+            channel.sendall(sent + seed_of(sent))
         return self._begun, channel
 
-    def _finish(self, child: int, channel: Connection) -> int:
-        answer = _receive(channel, MOST_ANSWER)
+    def _finish(self, child: int, channel: socket.socket) -> int:
+        answer = _receive(channel, LABEL.size)
         channel.close()
+        self._voted.append(child)
+        return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
+
+    def _end_those_that_voted(self) -> None:
+        """They may linger; one of them is ended with every order for a new child."""
         try:
-            self._order(END, child)
+            while self._voted:
+                self._order(0)
         except OSError:
             raise self._ended_early() from None
-        return int(LABEL.unpack(answer)[0]) if len(answer) == LABEL.size else NOBODY
 
     def _ended_early(self) -> ValueError:
         way_out = f': put what the script does under if __name__ == "{SCRIPT}":' if self._script else ""
         return ValueError(f"the fresh process in which rows are voted alone ended unexpectedly{way_out}")
 
-    def _order(self, what: bytes, child: int, *channel: int) -> None:
-        socket.send_fds(self._orders, [ORDER.pack(what, child)], channel)
+    def _order(self, number: int, *channel: int) -> None:
+        voted = self._voted.popleft() if self._voted else 0
+        socket.send_fds(self._orders, [ORDER.pack(number, voted)], channel)
 
 
-def _receive(channel: Connection, most: int) -> bytes:
-    """What a child says next; nothing if it has ended, says too much, or takes too long."""
-    try:
-        return channel.recv_bytes(most) if channel.poll(PATIENCE) else b""
-    except (EOFError, OSError):
-        return b""
+def _receive(channel: socket.socket, count: int) -> bytes:
+    """The next bytes that a child says: fewer if it has ended, or takes too long."""
+    answer = b""
+    with suppress(OSError):
+        while len(answer) < count and (more := channel.recv(count - len(answer))):
+            answer += more
+    return answer
 
 
 def _script() -> dict[str, Any]:

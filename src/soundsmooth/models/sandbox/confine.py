@@ -40,43 +40,71 @@ def give_up(rights: dict[str, int]) -> bool:
     True if Landlock is in force. It binds the calling thread and those that it starts, so this comes before any library
     can start one.
     """
-    try:
-        import resource
-    except ImportError:  # Windows
-        return False
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform != "linux":
-        return False
-    libc = linux()
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    version, nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-    libc.capset(version, nothing)  # of use to root only: without them even root may not read others' memory
-    return _landlock(libc, rights)
+    return Renunciation(rights).enforce()
 
 
-def _landlock(libc: Any, rights: dict[str, int]) -> bool:
-    """Nothing but these rights below these paths; no TCP; no signals, sockets or tracing that leave this process."""
+class Renunciation:
+    """What `give_up` gives up, laid out: this process, or each that is forked from it, can then do it in few steps.
+
+    Core dumps, and programs with more rights than ours, are given up at once.
+    """
+
+    def __init__(self, rights: dict[str, int]) -> None:
+        self.ruleset: int | None = None
+        """An open descriptor, if Linux has Landlock. `enforce` closes it, and nobody may before."""
+        try:
+            import resource
+        except ImportError:  # Windows
+            return
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if sys.platform != "linux":
+            return
+        linux().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        # Capabilities are of use to root only: without them even root may not read others' memory.
+        self._nothing = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+        self.ruleset = _landlock(rights)
+        self._restrict = _arguments(_RESTRICT_SELF, ctypes.c_int(self.ruleset or 0), ctypes.c_uint32(0))
+
+    def enforce(self) -> bool:
+        """Give up the rest, in the process that calls this; True if Landlock is in force."""
+        if sys.platform != "linux":
+            return False
+        linux().capset(*self._nothing)
+        if self.ruleset is None:
+            return False
+        done: bool = linux().syscall(*self._restrict) == 0
+        os.close(self.ruleset)
+        return done
+
+
+def _arguments(number: int, *arguments: Any) -> tuple[Any, ...]:
+    """How one of Linux's calls is made."""
+    return ctypes.c_long(number), *arguments
+
+
+def _landlock(rights: dict[str, int]) -> int | None:
+    """A set of rules: nothing but these rights below these paths; no TCP; no signals, sockets or tracing that leave the
+    process that it restricts. It is an open descriptor; None where there is no Landlock.
+    """
 
     def call(number: int, *arguments: Any) -> int:
-        return int(libc.syscall(ctypes.c_long(number), *arguments))
+        return int(linux().syscall(*_arguments(number, *arguments)))
 
     version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     if version < 1:
-        return False
+        return None
     files = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     attributes = (ctypes.c_uint64 * 3)(files, 3, 3)  # every access to files; TCP; abstract sockets and signals
     size = ctypes.c_size_t(8 if version < 4 else 16 if version < 6 else 24)
     rules = call(_CREATE_RULESET, attributes, size, ctypes.c_uint32(0))
     if rules < 0:
-        return False
+        return None
     for path, right in rights.items():
         below = os.open(path, os.O_PATH)
         rule = struct.pack("<Qi", right & files & (-1 if os.path.isdir(path) else _READ_FILE), below)
         call(_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(1), rule, ctypes.c_uint32(0))
         os.close(below)
-    done = call(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)) == 0
-    os.close(rules)
-    return done
+    return rules
 
 
 def silence() -> None:
