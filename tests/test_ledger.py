@@ -6,11 +6,12 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import CodeType, FrameType
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -35,7 +36,6 @@ ELSEWHERE = {
     "models/compiled.py (Compiled)": "needs a compiler, and minutes",
     "models/torch_module.py (TorchModel.largest_batch)": "needs a GPU",
     "models/sandbox/confine.py": "runs in the process of the untrusted model",
-    "models/random_generators.py": "runs in the processes that vote on one row",
     "runs/scheduler.py (Scheduler._on_death)": "runs when a worker in another process dies",
 }
 
@@ -209,6 +209,11 @@ def torch_modules(folder: Path) -> None:
     options = {"weights": folder / "c.pth.tar", "device": "cpu", "threads": 1, "independence": "proved"}
     proved = ss.Smoother(Normalised(), "0.25", **options)
     proved.certify(image, n=200, bound="runner-up")
+    with (
+        patch("soundsmooth.models.tuning.own_caches", nullcontext),
+        patch("soundsmooth.models.tuning._changes", lambda *_: []),
+    ):  # the graph as it is: nothing is compiled
+        ss.Smoother(Normalised(), "0.25", compile="tuned", threads=1).certify_all([image], n=200, out=folder / "t.db")
     measured = ss.Smoother(layers, "0.25", device="cpu", threads=1, independence="measured", again=4)
     measured.certify(image, n=200)
 
