@@ -14,7 +14,7 @@ import torch
 from soundsmooth.independence.proof import export_module
 from soundsmooth.models import tuning
 from soundsmooth.models.artifact import Artifact, Way
-from soundsmooth.models.tuning import Subject, choose, launched, load, pack, scores_digest
+from soundsmooth.models.tuning import Tunable, choose, launched, load, pack, scores_digest
 
 needs_compiler = pytest.mark.skipif(
     not torch.cuda.is_available() and shutil.which("c++") is None, reason="torch.compile on a CPU needs a C++ compiler"
@@ -29,7 +29,7 @@ class Timed:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: Cost, module: float = 1.0) -> None:
         self.now, self.cost, self.seen = 0.0, cost, list[Way]()
-        self.subject = Subject(self.taking(module), lambda batch, folded: object(), lambda batch: torch.zeros(batch, 2))
+        self.subject = Tunable(self.taking(module), lambda batch, folded: object(), lambda batch: torch.zeros(batch, 2))
         monkeypatch.setattr(tuning, "own_caches", nullcontext)
         monkeypatch.setattr(tuning, "launched", self.launched)
 
@@ -144,8 +144,8 @@ def fresh_graph(batch: int, folded: bool) -> torch.nn.Module | None:
     return None if folded else torch.fx.GraphModule(graph, graph.graph)
 
 
-def subject() -> Subject:
-    return Subject(Net().eval().to(DEVICE), fresh_graph, zeros)
+def subject() -> Tunable:
+    return Tunable(Net().eval().to(DEVICE), fresh_graph, zeros)
 
 
 def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:

@@ -40,7 +40,7 @@ NOT_WANTED = (
 
 
 @dataclass(frozen=True)
-class Subject:
+class Tunable:
     """What is tuned."""
 
     module: Forward
@@ -76,7 +76,7 @@ class _Tried(NamedTuple):
     rows: "torch.Tensor"
 
 
-def choose(subject: Subject, batches: Sequence[int], clock: Callable[[], float] = time.perf_counter) -> Choice:
+def choose(subject: Tunable, batches: Sequence[int], clock: Callable[[], float] = time.perf_counter) -> Choice:
     """The fastest way, and the fastest of the batch sizes: each change is kept if rows then take less time.
 
     A way that fails, or whose scores differ from pass to pass, is left out.
@@ -102,7 +102,7 @@ def _changes(batches: Sequence[int], on_gpu: bool) -> list[dict[str, Any]]:
     return [*first, *sizes, {"compiled": True, "timed": True}, *([{"recorded": True}] if on_gpu else [])]
 
 
-def _try(subject: Subject, way: Way, failures: list[str]) -> _Tried | None:
+def _try(subject: Tunable, way: Way, failures: list[str]) -> _Tried | None:
     """A way that is ready; None if it fails here, or gives other scores for the same rows."""
     try:
         made = _made(subject, way)
@@ -113,7 +113,7 @@ def _try(subject: Subject, way: Way, failures: list[str]) -> _Tried | None:
         return None
 
 
-def _made(subject: Subject, way: Way) -> _Tried:
+def _made(subject: Tunable, way: Way) -> _Tried:
     graph, rows = subject.graph_of(way.batch, way.folded), subject.batch_of(way.batch)
     if graph is None:
         raise ValueError("there is no such graph")
@@ -179,7 +179,7 @@ def scores_digest(forward: Forward, rows: "torch.Tensor") -> str:
     return hashlib.sha256(scores.double().cpu().contiguous().numpy().tobytes()).hexdigest()
 
 
-def pack(subject: Subject, choice: Choice, model: str, machine: str) -> Artifact:
+def pack(subject: Tunable, choice: Choice, model: str, machine: str) -> Artifact:
     """Compile in the chosen way once more, and keep what the compiler keeps.
 
     Guarantee: what `load` makes of it computes, for a batch that is always the same, the scores seen here, bit for bit.

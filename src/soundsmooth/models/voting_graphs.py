@@ -10,7 +10,7 @@ from .protocol import declared_classes
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
 from .torch_devices import machine_text
-from .tuning import Choice, Subject, choose, load, pack
+from .tuning import Choice, Tunable, choose, load, pack
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,7 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        subject = Subject(self._module, _Fresh(self, batch_of), batch_of)
+        subject = Tunable(self._module, _Fresh(self, batch_of), batch_of)
         choice: Choice = choose(subject, batches)
         artifact = pack(subject, choice, model, machine_text(self._device))
         self.run_as(TUNED, artifact)

@@ -17,7 +17,7 @@ CONVOLUTIONS = frozenset(f"aten.conv{axes}d.default" for axes in (1, 2, 3))
 NORMALISATION = "aten.batch_norm.default"
 
 
-class _Pair(NamedTuple):
+class _FoldedPair(NamedTuple):
     """A normalisation, and the convolution whose result nothing else reads."""
 
     norm: "fx.Node"
@@ -48,7 +48,7 @@ def with_folded_norms(made: Exported, example: "torch.Tensor") -> Exported | Non
     return Exported.of(folded, made.batch) if alike else None
 
 
-def _pair(node: "fx.Node") -> _Pair | None:
+def _pair(node: "fx.Node") -> _FoldedPair | None:
     """A normalisation by fixed statistics, after a convolution that nothing else reads, all by constants."""
     from torch import fx
 
@@ -61,10 +61,10 @@ def _pair(node: "fx.Node") -> _Pair | None:
     constants = [*first.args[1:3], *node.args[1:5]]
     if not all(each is None or (isinstance(each, fx.Node) and each.op == "get_attr") for each in constants):
         return None
-    return None if None in node.args[3:5] else _Pair(node, first)
+    return None if None in node.args[3:5] else _FoldedPair(node, first)
 
 
-def _fold(folded: "fx.GraphModule", pair: _Pair, number: int) -> None:
+def _fold(folded: "fx.GraphModule", pair: _FoldedPair, number: int) -> None:
     """Weights and bias that do both, computed in double precision and rounded once."""
     import torch
 
