@@ -178,6 +178,17 @@ def test_a_short_run_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert decisions.asked == []
 
 
+def test_after_a_short_run_a_long_one_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same model; to run as was promised, none, decides nothing."""
+    Decisions(monkeypatch, (lambda rows: rows[:, :3], "compiled: 2 times as fast"))
+    found = settled("auto", LONG - 1)
+    found.run_as("none", None)
+    found.settle(EXAMPLE, LONG * len(EXAMPLE))
+    assert found.promised == "torch-compile"
+    found.settle(EXAMPLE, len(EXAMPLE))
+    assert found.promised == "torch-compile"
+
+
 def test_who_says_none_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     decisions = Decisions(monkeypatch, None)
     assert settled("none", LONG).promised == "none"

@@ -61,9 +61,10 @@ class VotingGraphs:
 
     def run_as(self, compilation: str, artifact: Artifact | None) -> None:
         """Run in the way that was promised, with the artifact that was promised."""
-        if (compilation, artifact) != (self.promised, self.artifact):
-            self._graphs.clear()
-            self._forwards.clear()
+        if (compilation, artifact) == (self.promised, self.artifact):
+            return
+        self._graphs.clear()
+        self._forwards.clear()
         self.compilation, self.artifact = compilation, artifact
 
     def __getitem__(self, shape: tuple[int, ...]) -> VotingGraph | None:
@@ -134,15 +135,15 @@ class VotingGraphs:
     def settle(self, example: "torch.Tensor", copies: int) -> None:
         """Decide what `auto` is for a run of so many copies, and see whether the graph is as fast as the module.
 
-        A run has to be long for that, and on a GPU, where nobody else is at work.
+        A run has to be long for that, and on a GPU, where nobody else is at work. What is decided stays; where nothing
+        was gained, the next run may decide anew.
         """
-        asked, self.compilation = self.compilation, self.promised
-        if self.compilation != "none" or copies < LONG * len(example):
+        if self.promised != "none" or copies < LONG * len(example):
             return
         graph = self._graphs.get(tuple(example.shape))
         module = self._module if graph is None else graph.module
         self.slower = None if graph is None else describe_slower(self._module, module, example)
-        if asked == AUTO:
+        if self.compilation == AUTO:
             found = faster_compiled(module, example, copies)
             if found is not None:
                 self.compilation, (self._forwards[tuple(example.shape)], self.chosen) = "torch-compile", found
