@@ -6,6 +6,8 @@ The Triton kernels run on the GPU if there is one (NVIDIA's or AMD's), and in Tr
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -23,6 +25,13 @@ TIMELESS = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  
 settings.register_profile("search", **TIMELESS)
 settings.register_profile("ci", **TIMELESS, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
+
+
+def pytest_configure() -> None:
+    """ART writes a file into the home folder when it is first imported. It fails where two processes do so at once."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    if not is_worker and not (Path.home() / ".art" / "config.json").exists() and find_spec("art") is not None:
+        import_module("art.config")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
