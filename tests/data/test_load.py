@@ -13,6 +13,7 @@ import soundsmooth as ss
 from classifiers import brightness
 from soundsmooth.certification.promise import Inputs
 from soundsmooth.core.grid import IMAGES, Grid
+from soundsmooth.data import items
 from soundsmooth.data.load import load
 from soundsmooth.runs import pipeline
 
@@ -117,6 +118,54 @@ def test_given_labels_count_instead_of_the_sources() -> None:
 def test_names_for_what_has_none(source: Any) -> None:
     with pytest.raises(ValueError, match="y_key='label' is for data with names"):
         load(source, y_key="label")
+
+
+LEVELS = X / np.float32(255)
+#: The floats of image 4 are within rounding of the grid, and not on it.
+NEARLY = np.where(np.arange(6)[:, None, None, None] == 4, np.nextafter(LEVELS, np.float32(2)), LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (X, {}),
+        (X, {"every": 2, "limit": 2}),
+        (X, {"layout": "nhwc-to-nchw"}),
+        (LEVELS, {}),
+        (NEARLY, {"every": 2}),
+        (X.reshape(6, -1)[:, :1], {}),
+        (X.reshape(6, -1)[:, 0], {}),
+        (X.reshape(6, -1).view(np.matrix), {}),
+    ],
+)
+@pytest.mark.parametrize("elements", [1, 2 * X[0].size, 1 << 20])
+def test_rows_that_are_read_together_are_the_same(
+    elements: int, source: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of an array are read several at once, or each alone where one pays for rounding: with the same result
+    as those of a list.
+    """
+    monkeypatch.setattr(items, "ELEMENTS_TOGETHER", elements)
+    together, alone = (load(each, labels=np.array(Y), **options) for each in (source, list(source)))
+    assert together.digest() == alone.digest()
+    assert (together.indices, together.labels, together.shape) == (alone.indices, alone.labels, alone.shape)
+    assert together.rounded == alone.rounded
+    assert bool(together.rounded) == (source is NEARLY)
+    assert together.given(IMAGES) == alone.given(IMAGES)
+
+
+@pytest.mark.parametrize("elements", [1, 2 * X[0].size, 1 << 20])
+def test_rows_that_are_read_together_are_named_one_by_one(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "ELEMENTS_TOGETHER", elements)
+    off = LEVELS.copy()
+    off[3, 1, 2, 0] = 0.5
+    with pytest.raises(ValueError, match=r"^image 3: pixel \(1, 2, 0\) is 0\.5"):
+        load(off)
+    for label in (-1, 1 << 63):
+        with pytest.raises(ValueError, match=f"^image 5: label {label} is no class"):
+            load(X, labels=np.array([*Y[:5], label], dtype=np.int64 if label < 0 else np.uint64))
+    with pytest.raises(ValueError, match=r"^image 0: .* are for image files"):
+        load(X, crop=2)
 
 
 @pytest.mark.parametrize(("every", "limit", "numbers"), [(1, None, range(6)), (2, None, (0, 2, 4)), (4, 1, (0,))])

@@ -7,6 +7,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, SupportsIndex
 
+import numpy as np
+import numpy.typing as npt
+
 from ..certification.promise import Inputs
 from ..core.grid import IMAGES, Grid, Levels, Rounding, Snapped
 from ..core.integers import integer
@@ -15,8 +18,8 @@ from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
 from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
 from .files import KINDS, path_source
-from .items import DataSource, Item, rows_of
-from .labels import label_of, labels_of
+from .items import DataSource, Item, Lookup, rows_of
+from .labels import label_of, labels_of, labels_together
 from .npz import mapping_source
 from .pictures import Pictures, decoder, is_picture
 from .rows import Keys
@@ -66,9 +69,11 @@ def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layo
     return Inputs((0,), [levels], (label_of(label),), [rounded], decoder() if is_picture(image) else "", grid)
 
 
-def levels_of(image: Any, pictures: Pictures, grid: Grid, layout: Layout) -> Snapped:
-    """The one way from what was given to levels, and what was rounded off."""
-    return grid.snap(laid_out(array_of(image, pictures), layout))
+def levels_of(images: Any, pictures: Pictures, grid: Grid, layout: Layout, before: int = 0) -> Snapped:
+    """The one way from what was given to levels, and what was rounded off: an image, or several, which have an axis
+    `before` theirs.
+    """
+    return grid.snap(laid_out(array_of(images, pictures), layout, before))
 
 
 def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None) -> DataSource:
@@ -101,11 +106,13 @@ class _Pass:
     grid: Grid
     layout: Layout
     pictures: Pictures
-    given: list[Any] | None
+    given: list[Any] | npt.NDArray[Any] | None
     """Labels that count instead of the source's."""
     numbers: list[int] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
     rounded: list[Rounding | None] = field(default_factory=list)
+    alone: bool = False
+    """Whether each image is to be read alone: one was found that has to be named, or pays for its distance."""
     decoded: bool = False
     """Whether any item was a picture."""
     first: tuple[str, tuple[int, ...]] | None = None
@@ -113,23 +120,49 @@ class _Pass:
 
     def over(self, source: DataSource, every: int, limit: int | None) -> Inputs:
         """The inputs; a ValueError names the item that cannot be one."""
-        levels = Spool(self._levels(source.chosen(every, limit)))
+        levels = Spool.joined(self._chunks(source, every, limit))
         if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + every:
             raise ValueError(f"{len(self.given)} labels do not match the images, of which there are fewer")
         origin = [source.origin, *([decoder()] if self.decoded else []), *self.pictures.words]
         made = ", ".join(filter(None, origin))
         return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.grid)
 
-    def _levels(self, items: Iterator[tuple[int, Item]]) -> Iterator[Levels]:
-        for number, item in items:
-            try:
-                levels = self._read(item)
-                label = label_of(self._label(number, item))
-            except ValueError as error:
-                raise ValueError(f"{item.name}: {error}") from None
-            self.numbers.append(number)
-            self.labels.append(label)
-            yield levels
+    def _chunks(self, source: DataSource, every: int, limit: int | None) -> Iterator[Levels]:
+        """The levels of the images in their order, [images, …]; of as many at once as lie in one array."""
+        items = source.items
+        if not isinstance(items, Lookup) or items.together is None:
+            yield from (self._one(number, item)[None] for number, item in source.chosen(every, limit))
+            return
+        for numbers in items.chunks(every, limit):
+            levels = None if self.alone else self._together(numbers, *items.together(numbers))
+            self.alone = levels is None
+            yield np.stack([self._one(each, items.get(each)) for each in numbers]) if levels is None else levels
+
+    def _together(self, numbers: range, images: Any, labels: Any) -> Levels | None:
+        """The levels of rows with these numbers; None if something is wrong with one of them, or was rounded off."""
+        if self.given is not None:
+            labels = self.given[numbers.start : numbers.stop : numbers.step]
+        try:
+            levels, rounded = levels_of(images, self.pictures, self.grid, self.layout, before=1)
+            classes = labels_together(labels, len(numbers))
+        except ValueError:
+            return None
+        if rounded is not None:
+            return None
+        self.numbers += numbers
+        self.labels += classes
+        self.rounded += [None] * len(numbers)
+        return levels
+
+    def _one(self, number: int, item: Item) -> Levels:
+        try:
+            levels = self._read(item)
+            label = label_of(self._label(number, item))
+        except ValueError as error:
+            raise ValueError(f"{item.name}: {error}") from None
+        self.numbers.append(number)
+        self.labels.append(label)
+        return levels
 
     def _read(self, item: Item) -> Levels:
         levels, rounded = levels_of(item.image, self.pictures, self.grid, self.layout)
