@@ -7,7 +7,7 @@ from contextlib import closing
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
 from ..certification.votes import added
-from ..independence.measure import RowsToRecheck, measurement, rows_by_block, sample_rows
+from ..independence.measure import RowsToRecheck, measurement, rows_by_block
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
@@ -57,7 +57,7 @@ def _selected(there: Mapping[VoteBlock, Counts]) -> int:
 
 def _measure(plan: RunPlan, voter: Voter, votes: ImageVotes, hits: Hits) -> Measurement | None:
     """Rows that were hits vote again, alone; None unless that was promised."""
-    drawn = sample_rows(plan.secret, plan.promise, plan.inputs.indices[0], votes.estimation.total)
+    drawn = plan.sampled_rows(0, votes)
     if drawn is None:
         return None
     rows = rows_by_block(drawn, hits.items())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
-from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows_by_block, sample_rows
+from ..independence.measure import RowsToRecheck, measurement, rows_by_block
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
 from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
@@ -109,11 +109,12 @@ class _RunWriter:
 
     def finish(self) -> Iterator[Certificate | Failure]:
         if self.same.tasks:
-            self._ready.append(self.same.tasks)
+            self._ready.append(list(self.same.tasks))
         while self.store.has_open_images():
             self._nothing_free = False
             while self._push_tasks() or self.scheduler.busy:
-                self._held += self.same.hear(self.scheduler.step())
+                came = self.scheduler.step()
+                self._held += self.same.hear(came) if self.same.tasks else came
                 if not self.same.tasks:
                     yield from self._write_held()
             self.leases.release_all()  # of what failed here and was opened again by another process
@@ -211,28 +212,18 @@ class _RunWriter:
 
     def _recheck_tasks(self, place: int) -> list[Task]:
         """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
-        there = self.store.alone(place)
-        return [
-            Task.of(place, block, again)
-            for block, again in self._rows_to_recheck(place).items()
-            if block.first not in there
-        ]
+        rows = self._rows_to_recheck(place)
+        there = self.store.alone(place) if rows else {}
+        return [Task.of(place, block, again) for block, again in rows.items() if block.first not in there]
 
     def _rows_to_recheck(self, place: int) -> dict[VoteBlock, RowsToRecheck]:
         """The rows of each block that were drawn and were hits."""
         if place not in self._rows:
-            drawn = self._sampled(place)
+            drawn = self.plan.sampled_rows(place, self._votes(place))
             stored = ((each.block, each.hits) for each in self.store.blocks(place))
             found = {} if drawn is None else rows_by_block(drawn, stored)
             self._rows[place] = {block: RowsToRecheck(self._guess(place), rows) for block, rows in found.items()}
         return self._rows[place]
-
-    def _sampled(self, place: int) -> SampledRows | None:
-        """The rows that are voted again, among all copies that have voted."""
-        if not self.plan.identity.independence.measured:
-            return None
-        copies = self._votes(place).estimation.total
-        return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place], copies)
 
     # What came of it
 
@@ -252,8 +243,10 @@ class _RunWriter:
     def _check_failures(self, failures: list[Failure]) -> None:
         """A ValueError for a model that always fails. In memory, that may be on fewer images than the usual number."""
         self._failed += len(failures)
+        if self._anything or not failures:
+            return
         most = ALL_FAIL if self.store.path is not None else min(ALL_FAIL, len(self.plan.inputs.levels))
-        if failures and not self._anything and self._failed >= most:
+        if self._failed >= most:
             where = "" if most == 1 else f" on the first {most} images, the last time with"
             raise ValueError(f"the model failed{where}: {failures[-1].error}")
 
@@ -324,7 +317,8 @@ class _RunWriter:
 
     def _certify(self, place: int) -> Certificate | None:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
-        measured, votes = self._measurement(place), self._votes(place)
+        votes = self._votes(place)
+        measured = self._measurement(place, votes)
         counts, paid, coin = (votes.selection, votes.estimation), self.plan.paid(place), self.plan.coin(place)
         found = certify(*counts, self.plan.law, self.plan.settings, measured, paid, votes.looks, coin)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
@@ -344,8 +338,8 @@ class _RunWriter:
             mine.remove(place)
         self.leases.release(place)
 
-    def _measurement(self, place: int) -> Measurement | None:
-        drawn = self._sampled(place)
+    def _measurement(self, place: int, votes: ImageVotes) -> Measurement | None:
+        drawn = self.plan.sampled_rows(place, votes)
         if drawn is None:
             return None
         stored = self.store.alone(place)

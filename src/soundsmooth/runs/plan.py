@@ -13,6 +13,7 @@ from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings, usual_bound
 from ..exact import BOUNDS, price_above
 from ..independence.check import some
+from ..independence.measure import SampledRows, sample_rows
 from ..independence.notice import describe_unproved
 from ..models import Identity
 from ..noise import Law
@@ -183,6 +184,12 @@ class RunPlan:
         key = self.secret.key(self.promise)
         return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key, self.artifact)
 
+    def sampled_rows(self, place: int, votes: ImageVotes) -> SampledRows | None:
+        """The rows of an image that vote again, alone, among all copies that have voted; None if none were promised."""
+        if not self.identity.independence.measured:
+            return None
+        return sample_rows(self.secret, self.promise, self.inputs.indices[place], votes.estimation.total)
+
     def image(self, place: int) -> Image:
         """What a worker sees of the image at a place."""
         return Image(self.inputs.indices[place], self.inputs.levels[place])
@@ -208,12 +215,12 @@ class RunPlan:
         """All blocks of an image, as they are voted from decision to decision."""
         return vote_rounds(self.settings, self.block_size(kept))
 
-    @property
+    @cached_property
     def group(self) -> int:
         """How many consecutive images go through the run together."""
         return len(self.inputs) if self.settings.noise == "batchwise" else self.sharing
 
-    @property
+    @cached_property
     def sharing(self) -> int:
         """How many consecutive images share batches."""
         looks = self.settings.looks

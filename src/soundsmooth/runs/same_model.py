@@ -35,16 +35,13 @@ class SameModel:
     """
 
     def __init__(self, store: Store, plan: RunPlan) -> None:
-        self._plan, self._open = plan, dict[Task, Before]()
+        self._plan = plan
+        self.tasks: dict[Task, Before] = {}
+        """What is still to be voted again."""
         independence = plan.identity.independence
         if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
-                self._open[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
-
-    @property
-    def tasks(self) -> list[Task]:
-        """What is still to be voted again."""
-        return list(self._open)
+                self.tasks[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
 
     def hear(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Those that are not ours; a ModelChangedError if one of ours has other votes than before. Rounding may move a
@@ -52,7 +49,7 @@ class SameModel:
         """
         others = []
         for outcome in outcomes:
-            before = self._open.pop(outcome.task, None)
+            before = self.tasks.pop(outcome.task, None)
             if before is None:
                 others.append(outcome)
             elif outcome.votes is not None:

@@ -62,10 +62,11 @@ class Store(RunReader):
         store = cls(Database.memory(SCHEMA) if path is None else Database(path, writable=True))
         try:
             with store.transaction():
-                if path is None or store._blank():
+                new = path is None or store._blank()
+                if new:
                     store._create(terms, inputs, names or {})
-            if path is None:
-                store.terms = store.stated = terms  # nobody else has written to it
+            if new:
+                store.terms = store.stated = terms  # as they have just been written, all of them or nothing
             else:
                 store._check(terms, inputs)
         except BaseException:
