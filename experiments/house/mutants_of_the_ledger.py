@@ -604,7 +604,7 @@ MUTANTS = (
         17,
         "a run is continued by a model that votes otherwise",
         f"{SRC}/runs/same_model.py",
-        "if differ > vote_tolerance(self._plan.identity.precision, count):",
+        "if differ > vote_tolerance(self._plan.survey.identity.precision, count):",
         "if False:",
         ("tests/runs/test_pipeline.py::test_a_model_that_reads_other_weights_today_is_refused",),
     ),

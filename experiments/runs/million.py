@@ -99,11 +99,11 @@ def fill(path: Path, count: int) -> None:
 def _found(plan: RunPlan, hits: int) -> tuple[Verdict, ImageVotes]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
     votes = ImageVotes(selection, Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0), None, (), {})
-    return certify(votes.selection, votes.estimation, plan.law, plan.settings), votes
+    return certify(votes.selection, votes.estimation, plan.survey.law, plan.settings), votes
 
 
 def _certificate(plan: RunPlan, place: int, found: Verdict, votes: ImageVotes) -> Certificate:
-    return plan.certificate(place, found, votes, None, plan.environment, 0.125)
+    return plan.certificate(place, found, votes, None, plan.survey.environment, 0.125)
 
 
 if __name__ == "__main__":

@@ -45,10 +45,12 @@ def fill(path: Path, count: int, votes: bool) -> None:
                 others = chance.integers(1, CLASSES, block.count)
                 found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = packed_bits(found.labels == 0) if votes and block.purpose == Purpose.ESTIMATION else None
-                store.add_block(place, block, found.counts, hits, 0.1, plan.environment)
+                store.add_block(place, block, found.counts, hits, 0.1, plan.survey.environment)
             votes_cast = store.votes(place)
-            proved = certify(votes_cast.selection, votes_cast.estimation, plan.law, plan.settings)
-            store.add_certificate(place, plan.certificate(place, proved, votes_cast, None, plan.environment, 1.0))
+            proved = certify(votes_cast.selection, votes_cast.estimation, plan.survey.law, plan.settings)
+            store.add_certificate(
+                place, plan.certificate(place, proved, votes_cast, None, plan.survey.environment, 1.0)
+            )
 
 
 def main(count: int, votes: bool) -> None:

@@ -31,7 +31,8 @@ from .runs.information import names_of
 from .runs.lone_image import certify_image
 from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, meter_of, run_secret, start_run
+from .runs.reader import terms_at
+from .runs.run import OnResult, Run, check_run_path, finish_run, meter_of, run_secret, start_run
 from .runs.stored import RunTerms
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
@@ -210,13 +211,13 @@ class Smoother:
         """
         path, inputs = check_run_path(out), self._all(data, labels, every, limit)
         asked = _asked(radii, width, patience, looks, skip_wrong)
-        chosen, begun = settings(n0, n, alpha, bound, noise, **asked), begun_terms(path)
+        chosen, begun = settings(n0, n, alpha, bound, noise, **asked), terms_at(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         kept = self.artifact_for(path)
         with self.pool(engine, begun, kept) as pool, ExitStack() as on_error:
             names = names_of(self._model, data)
             plan, store = start_run(
-                pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names, artifact=kept
+                pool, inputs, chosen, hidden, path, begun=begun, may_take_over=takes_over, names=names, artifact=kept
             )
             on_error.callback(store.close)
             self._tell(plan)
@@ -290,8 +291,8 @@ class Smoother:
 
     def _keep(self, plan: RunPlan) -> None:
         """Keep tuned kernels in the file that was named, once."""
-        if plan.artifact is not None and self._artifact is not None and not self._kept:
-            keep_artifact(self._artifact, plan.artifact)
+        if plan.survey.artifact is not None and self._artifact is not None and not self._kept:
+            keep_artifact(self._artifact, plan.survey.artifact)
             self._kept = True
 
     def _tell(self, plan: RunPlan) -> None:
@@ -303,8 +304,8 @@ class Smoother:
         if self.smoothing.model.demand == "auto" and plan.notice is not None:
             warn_user(plan.notice, IndependenceWarning)
             self._told = True
-        if plan.slower is not None:
-            warn_user(plan.slower)
+        if plan.survey.slower is not None:
+            warn_user(plan.survey.slower)
             self._told = True
 
     def with_batch_size(self, batch_size: int) -> "Smoother":

@@ -30,8 +30,8 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
         votes, hits = _vote(plan, voter)
         measured = _measure(plan, voter, votes, hits)
     counts = votes.selection, votes.estimation
-    found = certify(*counts, plan.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
-    return plan.certificate(0, found, votes, measured, plan.environment, time.perf_counter() - start)
+    found = certify(*counts, plan.survey.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
+    return plan.certificate(0, found, votes, measured, plan.survey.environment, time.perf_counter() - start)
 
 
 def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
@@ -44,7 +44,7 @@ def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
             check_labels(plan.inputs.labels, cast.classes)
             check_classes(len(next(iter(there.values()), cast.counts).classes), cast.classes)
             there[block] = cast.counts
-            if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:
+            if block.purpose == Purpose.ESTIMATION and plan.survey.identity.independence.measured:
                 hits[block] = packed_bits(cast.labels == _selected(there))
         votes = image_votes(plan.settings, rounds, truth, there)
     return votes, hits

@@ -35,7 +35,7 @@ ALL_FAIL = 10
 
 def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> RunTerms:
     """What the store of a new run is fixed to, which is `kept` in a file or in memory."""
-    if plan.identity.independence.measured and not votes:
+    if plan.survey.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
@@ -72,7 +72,7 @@ def certify_into(
 
 
 def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
-    return sum(1 for _ in noise_blocks(store.terms.block, plan.batch, plan.inputs.levels[0].size))
+    return sum(1 for _ in noise_blocks(store.terms.block, plan.survey.batch, plan.inputs.levels[0].size))
 
 
 @dataclass
@@ -268,7 +268,7 @@ class _RunWriter:
         outcome.check_size()
         if outcome.task.again is not None:
             place, block = outcome.task.only
-            self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.environment)
+            self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.survey.environment)
         else:
             self._add_all(outcome)
         mine = self._claimed[outcome.task.parts[0].place // self.plan.group]
@@ -302,7 +302,7 @@ class _RunWriter:
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
-        return self.store.add_block(place, block, counts, hits, seconds, self.plan.environment)
+        return self.store.add_block(place, block, counts, hits, seconds, self.plan.survey.environment)
 
     def _with(self, place: int, known: ImageVotes, blocks: Mapping[VoteBlock, Counts]) -> ImageVotes:
         """The image's votes with some blocks more."""
@@ -320,7 +320,7 @@ class _RunWriter:
         votes = self._votes(place)
         measured = self._measurement(place, votes)
         counts, paid, coin = (votes.selection, votes.estimation), self.plan.paid(place), self.plan.coin(place)
-        found = certify(*counts, self.plan.law, self.plan.settings, measured, paid, votes.looks, coin)
+        found = certify(*counts, self.plan.survey.law, self.plan.settings, measured, paid, votes.looks, coin)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)

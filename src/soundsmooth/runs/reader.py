@@ -296,9 +296,9 @@ def _size(stored: StoredBlock) -> int:
     return stored.block.count
 
 
-def terms_at(path: Path) -> RunTerms | None:
-    """The terms of the run in a file; None if there is no run in it yet."""
-    if not path.exists():
+def terms_at(path: Path | None) -> RunTerms | None:
+    """The terms of the run in a file; None if there is no run in it yet, and for a run in memory."""
+    if path is None or not path.exists():
         return None
     with RunReader(Database(path, writable=False)) as run:
         return None if run.db.blank else run.terms

@@ -38,8 +38,8 @@ class SameModel:
         self._plan = plan
         self.tasks: dict[Task, Before] = {}
         """What is still to be voted again."""
-        independence = plan.identity.independence
-        if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
+        independence = plan.survey.identity.independence
+        if not digest_binds(plan.survey.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
                 self.tasks[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
 
@@ -58,7 +58,7 @@ class SameModel:
 
     def _compare(self, place: int, stored: StoredBlock, label: int, now: CopyVotes) -> None:
         count, differ = stored.block.count, _differ(stored, label, now)
-        if differ > vote_tolerance(self._plan.identity.precision, count):
+        if differ > vote_tolerance(self._plan.survey.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
                 f"{self._plan.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "

@@ -51,6 +51,7 @@ class ModelSurvey:
     law: Law
     batch: int
     kind: WorkerKind
+    """The kind of this worker: all must have it, unless the promise says `mixed`."""
     environment: Mapping[str, str]
     check: bool = False
     """Whether the rows are to be checked before the run."""
