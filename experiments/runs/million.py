@@ -91,7 +91,7 @@ def fill(path: Path, count: int) -> None:
     found = [_found(plan, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]
     with open_store(path, plan, votes=False) as store:
         for first in range(0, count, 10_000):
-            with store.transaction():
+            with store.db.transaction():
                 for place in range(first, min(first + 10_000, count)):
                     store.add_certificate(place, _certificate(plan, place, *found[place % len(found)]))
 

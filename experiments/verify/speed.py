@@ -38,7 +38,7 @@ def fill(path: Path, count: int, votes: bool) -> None:
     inputs = Inputs(tuple(range(count)), [np.zeros((10, 1), np.int16)] * count, [0] * count)
     smoothing = ss.Smoother(scores, "0.25", batch_size=100).smoothing
     plan = plan_run(LocalPool(smoothing), inputs, settings(n=100_000), secret("speed", "ab" * 32))
-    with Store.begin(path, terms_of(plan, votes), inputs) as store, store.transaction():
+    with Store.begin(path, terms_of(plan, votes), inputs) as store, store.db.transaction():
         for place in range(count):
             p = chance.uniform(0.4, 1)
             for block in store.all_blocks:

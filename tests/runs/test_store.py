@@ -156,7 +156,7 @@ def test_a_block_with_more_votes_than_copies_gives_no_certificate(tmp_path: Path
 
 def test_a_transaction_is_kept_whole_or_not_at_all(store: Store) -> None:
     def interrupted() -> None:
-        with store.transaction():
+        with store.db.transaction():
             store.add_block(0, FIRST, Counts((20, 0, 0), 0), None, 0.0, {})
             store.add_finding(0, "never seen")
             raise KeyboardInterrupt

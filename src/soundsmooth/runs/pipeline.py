@@ -204,7 +204,7 @@ class _RunWriter:
         """An image that votes no more: some of its rows vote alone, or it is certified."""
         group, left = place // self.plan.group, self._recheck_tasks(place)
         if not left:
-            with self.store.transaction():
+            with self.store.db.transaction():
                 return self._certify(place)
         if not self._open.get(group, set()) & set(left):
             self._push(group, left)
@@ -232,7 +232,7 @@ class _RunWriter:
         outcomes, self._held = self._held, []
         if not outcomes:
             return []
-        with self.store.transaction():
+        with self.store.db.transaction():
             self.leases.beat()
             self.store.note_time()
             issued = [record for outcome in outcomes for record in self._write(outcome)]
