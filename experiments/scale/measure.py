@@ -135,7 +135,7 @@ class InstantPool(WorkerPool):
         return InstantWorker(self.votes)
 
     def wait(self, workers: list[WorkerHandle], seconds: float) -> list[Message]:
-        return [Message(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
+        return [(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
 
     def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
         return ModelSurvey(Identity("onnx", "0" * 64), Gaussian("0.5", 6, IMAGES), 1000, KIND, environment())

@@ -114,7 +114,7 @@ class FakePool(WorkerPool):
     def wait(self, workers: list[FakeWorker], seconds: float) -> list[Message]:
         busy = [worker for worker in workers if worker.calls]
         self.chance.shuffle(busy)
-        return [Message(worker, self._answer(worker)) for worker in busy[: 1 + self.chance.randrange(self.size)]]
+        return [(worker, self._answer(worker)) for worker in busy[: 1 + self.chance.randrange(self.size)]]
 
     def _answer(self, worker: FakeWorker) -> object:
         method, arguments = worker.calls.popleft()

@@ -4,7 +4,7 @@ import mmap
 import tempfile
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -66,19 +66,12 @@ class Spool(Sequence[Levels]):
         return Spool, (list(self),)
 
 
-class _Kind(NamedTuple):
-    """What all images of a spool have in common."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 def _written(chunks: Iterable[Levels], most: int) -> npt.NDArray[Any]:
     """One pass over arrays of images, which are not held together in memory; the result cannot be written to."""
-    kinds, count = set[_Kind](), 0
+    kinds, count = set[tuple[tuple[int, ...], np.dtype[Any]]](), 0  # shapes and types
     with tempfile.SpooledTemporaryFile(most) as file:
         for chunk in chunks:
-            kinds.add(_Kind(chunk.shape[1:], chunk.dtype))
+            kinds.add((chunk.shape[1:], chunk.dtype))
             if len(kinds) > 1:
                 raise ValueError("all images of a run must have the same shape and type")
             count += len(chunk)
@@ -87,9 +80,9 @@ def _written(chunks: Iterable[Levels], most: int) -> npt.NDArray[Any]:
             except OSError as error:
                 text = f"{error.strerror}: large data is kept in {tempfile.gettempdir()}; set TMPDIR to a larger place"
                 raise OSError(error.errno, text) from None
-        kind = kinds.pop() if kinds else _Kind((), np.dtype(np.int16))
-        size = count * prod(kind.shape) * kind.dtype.itemsize
-        return np.ndarray((count, *kind.shape), kind.dtype, _frozen(file, size, most))
+        shape, dtype = kinds.pop() if kinds else ((), np.dtype(np.int16))
+        size = count * prod(shape) * dtype.itemsize
+        return np.ndarray((count, *shape), dtype, _frozen(file, size, most))
 
 
 def _frozen(file: "tempfile.SpooledTemporaryFile[bytes]", size: int, most: int) -> bytes | mmap.mmap:

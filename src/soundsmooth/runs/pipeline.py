@@ -285,9 +285,10 @@ class _RunWriter:
                 new.setdefault(place, {})[block] = counts
             else:  # another process has stored it, and perhaps other votes: those in the file count
                 self._known.pop(place, None)
-        for place, blocks in new.items():
-            if place in self._known:
-                self._known[place] = self._with(place, self._known[place], blocks)
+        for place in self._known.keys() & new.keys():
+            known, truth = self._known[place], self.plan.inputs.labels[place]
+            there = {**known.there, **new[place]}
+            self._known[place] = image_votes(self.plan.settings, self.store.rounds, truth, there, known)
 
     def _add(self, place: int, block: VoteBlock, votes: CopyVotes, counts: Counts, seconds: float) -> bool:
         """Store a block; whether it was not there."""
@@ -304,15 +305,10 @@ class _RunWriter:
             hits = packed_bits(votes.labels == self._guess(place))
         return self.store.add_block(place, block, counts, hits, seconds, self.plan.survey.environment)
 
-    def _with(self, place: int, known: ImageVotes, blocks: Mapping[VoteBlock, Counts]) -> ImageVotes:
-        """The image's votes with some blocks more."""
-        truth, there = self.plan.inputs.labels[place], {**known.there, **blocks}
-        return image_votes(self.plan.settings, self.store.rounds, truth, there, known)
-
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
         if place not in self._guesses:
-            self._guesses[place] = self.store.counts(place, Purpose.SELECTION).top
+            self._guesses[place] = self._votes(place).selection.top
         return self._guesses[place]
 
     def _certify(self, place: int) -> Certificate | None:

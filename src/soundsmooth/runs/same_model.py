@@ -11,7 +11,6 @@ import numpy as np
 from ..certification.certify import ModelChangedError
 from ..models.protocol import vote_tolerance
 from ..models.registry import digest_binds
-from ..noise import Purpose
 from ..smoothing.blocks import hits_of
 from ..smoothing.voting import CopyVotes
 from .plan import RunPlan
@@ -41,7 +40,7 @@ class SameModel:
         independence = plan.survey.identity.independence
         if not digest_binds(plan.survey.identity.kind) and (independence.proved or independence.checked):
             for place, stored in store.begun_blocks(IMAGES):
-                self.tasks[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
+                self.tasks[Task.of(place, stored.block)] = stored, store.votes(place).selection.top
 
     def hear(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Those that are not ours; a ModelChangedError if one of ours has other votes than before. Rounding may move a

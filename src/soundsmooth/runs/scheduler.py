@@ -126,11 +126,11 @@ class Scheduler:
         worker.handle.call(method, *arguments)
         limit, start = self._pool.timeout or math.inf, time.monotonic()
         while time.monotonic() - start < limit:
-            for message in self._pool.wait([worker.handle], LOOK):
-                if isinstance(message.what, BaseException | WorkerDied):
+            for _, what in self._pool.wait([worker.handle], LOOK):
+                if isinstance(what, BaseException | WorkerDied):
                     return None
-                if not isinstance(message.what, list):
-                    return message.what
+                if not isinstance(what, list):  # of outcomes
+                    return what
         return None
 
     def close(self) -> None:

@@ -49,10 +49,8 @@ class Task(NamedTuple):
         return 0 if self.again is not None else sum(part.block.count for part in self.parts)
 
 
-class CleanVotes(NamedTuple):
-    """The model's own answers, one for each of some images: a class, or nobody's."""
-
-    labels: list[int]
+#: The model's own answers, one for each of some images: a class, or nobody's. (What votes give comes in lists.)
+CleanVotes = tuple[int, ...]
 
 
 class Outcome(NamedTuple):

@@ -97,7 +97,7 @@ class Voter:
             some = images[first : first + size]
             rows = self._replica.sampler.values(np.stack([*some, *[some[-1]] * (size - len(some))]))
             labels += Fetched(self._replica.model.vote(rows).labels).array()[: len(some)].tolist()
-        return CleanVotes(labels)
+        return tuple(labels)
 
     def _begin(self, task: Task, images: Sequence[Image]) -> _PendingTask:
         start, votes = time.perf_counter(), None if task.again is not None else self._begin_parts(task, images)
