@@ -104,14 +104,7 @@ class Smoother:
         )
         threads = thread_count(threads)
         check_layout(layout)
-        if (sigma is None) == (law is None):
-            raise ValueError(
-                'give either sigma, or the law of the noise: ss.Smoother(model, "0.25"), or law=ss.Gaussian("0.25")'
-            )
-        if sigma is not None:
-            warn_if_large(sigma, grid)
-            law = Gaussian(sigma, k, grid)
-        assert law is not None
+        law = _law_of(sigma, law, k, grid)
         self._model, self._layout = model, layout
         self._artifact, self._kept = None if artifact is None else Path(artifact), False
         self._options: dict[str, Any] = {
@@ -339,6 +332,20 @@ class Smoother:
         return LocalPool(replace(self.smoothing, batch=begun.batch))
 
 
+def _law_of(sigma: Rational | None, law: Law | None, k: Rational, grid: Grid) -> Law:
+    """The law that was given, or the normal one of this σ."""
+    if (sigma is None) == (law is None):
+        raise ValueError(
+            'give either sigma, or the law of the noise: ss.Smoother(model, "0.25"), or law=ss.Gaussian("0.25")'
+        )
+    if law is not None:
+        return law
+    assert sigma is not None
+    if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
+        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")
+    return Gaussian(sigma, k, grid)
+
+
 def _asked(
     radii: Radii | None, width: Rational | None, patience: float | None, looks: LooksAsked | None, skip_wrong: bool
 ) -> dict[str, Any]:
@@ -363,9 +370,3 @@ def warn_of_failures(run: Run) -> None:
         many, first = len(failures), failures[0]
         text = f"the model failed on {many} images, which count as wrong answers; image {first.index}: {first.error}"
         warn_user(text)
-
-
-def warn_if_large(sigma: Rational, grid: Grid) -> None:
-    """A warning about a σ that was probably meant for 0 … 255."""
-    if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
-        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")
