@@ -14,7 +14,7 @@ from classifiers import brightness
 from soundsmooth.certification.promise import Inputs
 from soundsmooth.core.grid import IMAGES, Grid
 from soundsmooth.data import items
-from soundsmooth.data.load import load
+from soundsmooth.data.load import load, open_all
 from soundsmooth.runs import pipeline
 
 X = np.random.default_rng(1).integers(0, 256, (6, 3, 4, 5), np.uint8)
@@ -290,9 +290,45 @@ def test_where_the_values_come_from_is_beside_the_certificate_and_not_promised(t
     assert not ss.verify(tmp_path / "run.db", data=ss.load(pictures, resize=4, crop=3)).ok
 
 
+class Counted(list[np.ndarray]):
+    """Images that note which of them were read. The last one is no image."""
+
+    def __init__(self) -> None:
+        super().__init__([*X, np.full(X[0].shape, 0.3)])
+        self.read: set[int] = set()
+
+    def __getitem__(self, number: int) -> np.ndarray:  # type: ignore[override]
+        self.read.add(number)
+        return super().__getitem__(number)
+
+
+def test_images_that_are_asked_for_by_number_are_read_and_no_others() -> None:
+    source = Counted()
+    opened = open_all(source, labels=[*Y, 0])
+    assert len(opened) == 7
+    found = opened.pick([4, 1])
+    assert source.read == {4, 1}
+    assert (found.indices, found.labels) == ((4, 1), (Y[4], Y[1]))
+    assert np.array_equal(np.stack(found.levels), X[[4, 1]])
+    with pytest.raises(ValueError, match=r"^image 6: pixel .* is not on the grid"):
+        opened.pick([0, 6])
+
+
+@pytest.mark.parametrize("source", [X, list(X), iter(X), torch.from_numpy(X), load(X), LEVELS, NEARLY])
+def test_some_of_all_images_are_those_of_all(source: Any) -> None:
+    numbers = [5, 4, 0]
+    some, all_of_them = open_all(source).pick(numbers), load(NEARLY if source is NEARLY else X)
+    picked = all_of_them.pick(numbers)
+    assert some.indices == picked.indices == tuple(numbers)
+    assert some.digest() == picked.digest()
+    assert some.rounded == picked.rounded
+
+
 def test_the_auditors_data_is_all_of_it(tmp_path: Path) -> None:
     smoother().certify_all(ss.load(X, every=2), n=10, out=tmp_path / "run.db")
     assert ss.verify(tmp_path / "run.db", data=X).ok
+    others_off = np.where(np.arange(6)[:, None, None, None] % 2, np.float32(0.3), LEVELS)
+    assert ss.verify(tmp_path / "run.db", data=others_off).ok  # nothing is said of images that the run has not
     with pytest.raises(ValueError, match="all of it: load it without every and limit"):
         ss.verify(tmp_path / "run.db", data=ss.load(X, every=2))
 

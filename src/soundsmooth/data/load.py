@@ -1,8 +1,9 @@
 """Whatever people have becomes the inputs of a run: one pass checks every image and writes its levels to a spool."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -54,12 +55,32 @@ def load(
         chosen = (layout, x_key, y_key, resize, crop, every, limit)
         plain = labels is None and chosen == ("as-is", None, None, None, None, 1, None)
         return _loaded_before(source, grid, plain)
-    check_layout(layout)
     every, limit = _count(every, "every"), None if limit is None else _count(limit, "limit")
-    keys, pictures = Keys(x_key, y_key), Pictures(resize, crop)
-    found = source_of(source, keys, every, limit)
-    given = labels_of(labels, found.count)
-    return _Pass(grid, layout, pictures, given).over(found, every, limit)
+    opened = UnreadData.of(source, labels, grid, layout, Keys(x_key, y_key), Pictures(resize, crop), every, limit)
+    return opened.read(every, limit)
+
+
+def open_all(
+    source: Any,
+    *,
+    labels: Any = None,
+    grid: Grid = IMAGES,
+    layout: Layout = "as-is",
+    x_key: str | None = None,
+    y_key: str | None = None,
+    resize: int | None = None,
+    crop: int | None = None,
+) -> "AllImages":
+    """The same for who asks for images by their numbers: where these can be looked up, no others are read."""
+    if isinstance(source, Inputs):
+        found = load(
+            source, labels=labels, grid=grid, layout=layout, x_key=x_key, y_key=y_key, resize=resize, crop=crop
+        )
+        if found.indices != tuple(range(len(found))):
+            raise ValueError("the auditor's data is all of it: load it without every and limit")
+        return found
+    opened = UnreadData.of(source, labels, grid, layout, Keys(x_key, y_key), Pictures(resize, crop))
+    return opened if isinstance(opened.source.items, Lookup) else opened.read()
 
 
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
@@ -99,15 +120,62 @@ def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None)
     )
 
 
-@dataclass
-class _Pass:
-    """One pass over a source."""
+@dataclass(frozen=True)
+class UnreadData:
+    """A source, and how it is read: nothing has been read yet."""
 
+    source: DataSource
     grid: Grid
     layout: Layout
     pictures: Pictures
     given: list[Any] | npt.NDArray[Any] | None
     """Labels that count instead of the source's."""
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        labels: Any,
+        grid: Grid,
+        layout: Layout,
+        keys: Keys,
+        pictures: Pictures,
+        every: int = 1,
+        limit: int | None = None,
+    ) -> "UnreadData":
+        check_layout(layout)
+        found = source_of(source, keys, every, limit)
+        return cls(found, grid, layout, pictures, labels_of(labels, found.count))
+
+    def __len__(self) -> int:
+        assert self.source.count is not None
+        return self.source.count
+
+    def pick(self, numbers: Sequence[int]) -> Inputs:
+        """The images with these numbers, in this order; a ValueError names the one that cannot be an input."""
+        items, reading = self.source.items, _Pass(self)
+        assert isinstance(items, Lookup)
+        return reading.inputs(Spool.joined(reading.chunk(items, some) for some in items.chunks(numbers)))
+
+    def read(self, every: int = 1, limit: int | None = None) -> Inputs:
+        """Each image whose number is a multiple of `every`, at most `limit` of them."""
+        if isinstance(self.source.items, Lookup):
+            return self.pick(range(0, self.source.items.count, every)[:limit])
+        reading, chosen = _Pass(self), islice(islice(enumerate(self.source.items), 0, None, every), limit)
+        levels, given = Spool(reading.one(number, item) for number, item in chosen), self.given
+        if given is not None and limit is None and len(given) > (reading.numbers or [-1])[-1] + every:
+            raise ValueError(f"{len(given)} labels do not match the images, of which there are fewer")
+        return reading.inputs(levels)
+
+
+AllImages = Inputs | UnreadData
+
+
+@dataclass
+class _Pass:
+    """One pass over a source."""
+
+    of: UnreadData
     numbers: list[int] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
     rounded: list[Rounding | None] = field(default_factory=list)
@@ -118,32 +186,27 @@ class _Pass:
     first: tuple[str, tuple[int, ...]] | None = None
     """Name and shape of the first image: all others have this shape."""
 
-    def over(self, source: DataSource, every: int, limit: int | None) -> Inputs:
-        """The inputs; a ValueError names the item that cannot be one."""
-        levels = Spool.joined(self._chunks(source, every, limit))
-        if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + every:
-            raise ValueError(f"{len(self.given)} labels do not match the images, of which there are fewer")
-        origin = [source.origin, *([decoder()] if self.decoded else []), *self.pictures.words]
+    def inputs(self, levels: Spool) -> Inputs:
+        """What was read, with its levels."""
+        origin = [self.of.source.origin, *([decoder()] if self.decoded else []), *self.of.pictures.words]
         made = ", ".join(filter(None, origin))
-        return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.grid)
+        return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.of.grid)
 
-    def _chunks(self, source: DataSource, every: int, limit: int | None) -> Iterator[Levels]:
-        """The levels of the images in their order, [images, …]; of as many at once as lie in one array."""
-        items = source.items
-        if not isinstance(items, Lookup) or items.together is None:
-            yield from (self._one(number, item)[None] for number, item in source.chosen(every, limit))
-            return
-        for numbers in items.chunks(every, limit):
-            levels = None if self.alone else self._together(numbers, *items.together(numbers))
+    def chunk(self, items: Lookup, numbers: Sequence[int]) -> Levels:
+        """The levels of images, [images, …]; at once, if they lie in one array and nothing is wrong with them."""
+        levels = None
+        if items.together is not None and not self.alone:
+            levels = self._together(numbers, *items.together(numbers))
             self.alone = levels is None
-            yield np.stack([self._one(each, items.get(each)) for each in numbers]) if levels is None else levels
+        return np.stack([self.one(each, items.get(each)) for each in numbers]) if levels is None else levels
 
-    def _together(self, numbers: range, images: Any, labels: Any) -> Levels | None:
+    def _together(self, numbers: Sequence[int], images: Any, labels: Any) -> Levels | None:
         """The levels of rows with these numbers; None if something is wrong with one of them, or was rounded off."""
-        if self.given is not None:
-            labels = self.given[numbers.start : numbers.stop : numbers.step]
+        how, given = self.of, self.of.given
+        if given is not None:
+            labels = given[list(numbers)] if isinstance(given, np.ndarray) else [given[each] for each in numbers]
         try:
-            levels, rounded = levels_of(images, self.pictures, self.grid, self.layout, before=1)
+            levels, rounded = levels_of(images, how.pictures, how.grid, how.layout, before=1)
             classes = labels_together(labels, len(numbers))
         except ValueError:
             return None
@@ -154,7 +217,8 @@ class _Pass:
         self.rounded += [None] * len(numbers)
         return levels
 
-    def _one(self, number: int, item: Item) -> Levels:
+    def one(self, number: int, item: Item) -> Levels:
+        """The levels of an image."""
         try:
             levels = self._read(item)
             label = label_of(self._label(number, item))
@@ -165,7 +229,7 @@ class _Pass:
         return levels
 
     def _read(self, item: Item) -> Levels:
-        levels, rounded = levels_of(item.image, self.pictures, self.grid, self.layout)
+        levels, rounded = levels_of(item.image, self.of.pictures, self.of.grid, self.of.layout)
         self.decoded = self.decoded or is_picture(item.image)
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
@@ -177,11 +241,12 @@ class _Pass:
         return levels
 
     def _label(self, number: int, item: Item) -> Any:
-        if self.given is None:
+        given = self.of.given
+        if given is None:
             return item.label
-        if number >= len(self.given):
-            raise ValueError(f"{len(self.given)} labels do not match the images, of which there are more")
-        return self.given[number]
+        if number >= len(given):
+            raise ValueError(f"{len(given)} labels do not match the images, of which there are more")
+        return given[number]
 
 
 def _cure(image: Any, size: int, wanted: int) -> str:
