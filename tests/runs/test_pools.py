@@ -17,7 +17,7 @@ from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
 from soundsmooth.independence.check import DependentRowsError
-from soundsmooth.models import Identity
+from soundsmooth.models import Identity, Votes
 from soundsmooth.runs import voter, worker
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -28,7 +28,6 @@ from soundsmooth.runs.stored import Failure
 from soundsmooth.runs.tasks import Outcome
 from soundsmooth.runs.worker import Worker, WorkerKind
 from soundsmooth.smoothing.recipe import SmootherRecipe
-from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verification import audit_file
 
 COUNT = 4
@@ -207,7 +206,7 @@ class Wrong(FakePool):
         return [Outcome(arguments[0], self.answer, (), 0.0)] if method == "give" else found
 
 
-@pytest.mark.parametrize("answer", [(CopyVotes(np.zeros(19, np.int64), 2),), np.ones(20, bool)])
+@pytest.mark.parametrize("answer", [(Votes(np.zeros(19, np.int64), 2),), np.ones(20, bool)])
 def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: Path) -> None:
     pool = Wrong()
     pool.answer, plan = answer, planned(pool)

@@ -7,7 +7,7 @@ from ..certification.settings import Settings
 from ..models import Identity
 from ..noise import Purpose
 from ..noise.sources import FreshNoise, SharedNoise, Source
-from .classifier import Replica, check_unchanged
+from .classifier import Replica, check_unchanged, voting_batch
 from .voting import Voting
 
 
@@ -35,10 +35,7 @@ class VotingJob:
 
     def batch_for(self, voting: Voting, purpose: Purpose) -> int:
         """The batch for copies of a purpose: the promised one, or a sample that is smaller than that."""
-        chosen = self.settings
-        if chosen.shares_batches:
-            return voting.batch
-        return voting.batch_for(chosen.n0 if purpose == Purpose.SELECTION else chosen.n)
+        return voting_batch(voting.model, voting.batch, self.settings, purpose)
 
     def check_model(self, replica: Replica, changed: Callable[[], bool]) -> None:
         """A ModelChangedError unless the promised model is the one that voted, as far as can be seen from outside."""
