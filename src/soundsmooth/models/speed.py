@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .compiled import Forward, forward_of
+from .compiled import Forward, forward_for
 
 if TYPE_CHECKING:
     import torch
@@ -45,12 +45,15 @@ def faster_compiled(
     """The module compiled, and a sentence on what it gains; None if a run of so many copies is too short for that, if
     compiling fails, or if it gains nothing.
     """
+    import torch
+
     before = _usual_seconds(module, batch, clock)
     expected = before * copies / len(batch)
     if expected < PAYS:
         return None
     try:
-        compiled = forward_of(module, "torch-compile", batch.device.type)
+        with torch.inference_mode():
+            compiled = forward_for(module, "torch-compile", batch)
         after = _usual_seconds(compiled, batch, clock)
     except RuntimeError:  # no compiler, or too little memory
         return None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
-from .compiled import AUTO, TUNED, Forward, forward_of
+from .compiled import AUTO, TUNED, Forward, check_way, forward_for
 from .protocol import declared_classes
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
@@ -47,7 +47,7 @@ class VotingGraphs:
         self.compilation, self.artifact = compilation, artifact
         if compilation == AUTO and device.type != "cuda":
             self.compilation = "none"
-        forward_of(scoring, compilation, device.type)  # what cannot be is an error now
+        check_way(compilation, device.type)
         self.slower: str | None = None
         self.chosen: str | None = None
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
@@ -123,8 +123,8 @@ class VotingGraphs:
         if forward is None:
             graph = self._graphs.get(shape)
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
-            way = "none" if self.compilation == AUTO or (self.compilation == TUNED and untuned) else self.compilation
-            forward = self._forwards.setdefault(shape, forward_of(module, way, self._device.type))
+            way = "none" if self.compilation == TUNED and untuned else self.compilation
+            forward = self._forwards.setdefault(shape, forward_for(module, way, batch))
         return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
