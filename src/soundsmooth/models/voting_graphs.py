@@ -1,6 +1,7 @@
 """What votes in a module's place: a graph for each shape of batches, where one is proved, and how it runs."""
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
@@ -150,31 +151,25 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        subject = Tunable(self._module, _Fresh(self, batch_of), batch_of)
+        candidates = cache(partial(self._candidates, batch_of))
+        subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         choice: Choice = choose(subject, batches)
         artifact = pack(subject, choice, model, machine_text(self._device))
         self.run_as(TUNED, artifact)
         self.chosen = str(choice)
         return artifact
 
-    def candidates(self, example: "torch.Tensor") -> dict[bool, Exported]:
-        """The graphs for batches like the example that are proved: as exported or shortened, and folded (True)."""
+    def _candidates(self, batch_of: BatchOf, batch: int) -> dict[bool, Exported]:
+        """The graphs for batches of a size that may vote: as exported or shortened, and folded (True)."""
+        example = batch_of(batch)
         made, _ = self._variants(example)[0]
         folded = with_folded_norms(made, example)
         return {False: made} if folded is None else {False: made, True: folded}
 
 
-class _Fresh:
-    """Graphs for tuning, each time as an object of its own."""
+def _fresh_graph(candidates: Callable[[int], dict[bool, Exported]], batch: int, folded: bool) -> Any:
+    """One of the candidates for batches of a size, each time as an object of its own; None if there is none."""
+    from torch import fx
 
-    def __init__(self, graphs: VotingGraphs, batch_of: BatchOf) -> None:
-        self._graphs, self._batch_of = graphs, batch_of
-        self._made: dict[int, dict[bool, Exported]] = {}
-
-    def __call__(self, batch: int, folded: bool) -> Any:
-        from torch import fx
-
-        if batch not in self._made:
-            self._made[batch] = self._graphs.candidates(self._batch_of(batch))
-        found = self._made[batch].get(folded)
-        return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
+    found = candidates(batch).get(folded)
+    return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
