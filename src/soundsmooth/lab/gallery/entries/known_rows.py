@@ -18,7 +18,7 @@ from ....exact import BOUNDS, Look, Schedule
 from ..certifiers import Array, Certifier, Ours
 from ..false_rates import judge_rate
 from ..options import Options
-from ..repeated_looks import Simulated, quadratic_levels
+from ..repeated_looks import quadratic_levels, without_program
 from ..trial import Trial
 
 CLAIM = "measured rows at the levels of a fixed n: the issuer knows them, and stops at a look where none is lost"
@@ -26,7 +26,7 @@ P, ALPHA = Fraction(921, 1000), Fraction(1, 1000)
 AGAIN = 100
 LOOKS = tuple(range(1000, 100_001, 1000))
 RUNS = 4000
-FIXED_LEVELS = Simulated("fixed-levels")
+FIXED_LEVELS = without_program("fixed-levels")
 EXTRA: tuple[Certifier, ...] = (FIXED_LEVELS,)
 
 

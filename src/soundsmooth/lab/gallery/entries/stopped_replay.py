@@ -17,20 +17,20 @@ from ..certifiers import Array, Certifier, Ours
 from ..false_rates import judge_rate
 from ..options import Options
 from ..repeated_looks import (
-    Simulated,
     chance,
     doubling_looks,
     needed_at_full_level,
     needed_hits,
     quadratic_levels,
     simulated,
+    without_program,
 )
 from ..trial import Trial
 
 CLAIM = "a stopped image is voted again and bounded at full β: 11 looks up to n = 100 000, the issuer chooses one"
 P, BETA = Fraction(1, 2), Fraction(1, 1000)
 N, AUDITS = 100_000, 20_000
-NAIVE_AUDIT = Simulated("naive-audit")
+NAIVE_AUDIT = without_program("naive-audit")
 EXTRA: tuple[Certifier, ...] = (NAIVE_AUDIT,)
 
 
