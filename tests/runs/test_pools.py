@@ -16,7 +16,6 @@ from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
-from soundsmooth.independence.check import DependentRowsError
 from soundsmooth.models import Identity, Votes
 from soundsmooth.runs import voter, worker
 from soundsmooth.runs.pipeline import certify_into, open_store
@@ -238,7 +237,7 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
 
 def test_what_is_promised_as_checked_is_checked_there() -> None:
     """Ledger, row 6: votes by company are seen, before anything is promised."""
-    with pytest.raises(DependentRowsError, match="the vote of a row depends on its batch"):
+    with pytest.raises(ValueError, match="the vote of a row depends on its batch"):
         planned(FakePool(recipe(batch_mean)))
 
 
