@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..certifiers import Array, Certifier, Ours
-from ..false_rates import judge_rate
+from ..false_rates import rate_trial
 from ..options import Options
 from ..repeated_looks import (
     chance,
@@ -49,8 +49,7 @@ def audited(name: str, looks: tuple[int, ...], spent: bool, rng: np.random.Gener
     how = "β spent on the looks" if spent else "full β at the look that the issuer chose"
     note = f"{how}: the bound exceeds p in {false} of {AUDITS} audits, where β allows {float(BETA * AUDITS):g}"
     note += f"; by recursion {share:.2f} β (votes simulated)"
-    counts = ((false, AUDITS - false),)
-    return Trial("stopped-replay", name, judge_rate(false, AUDITS, BETA), counts=counts, note=note)
+    return rate_trial("stopped-replay", name, false, AUDITS, BETA, note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
