@@ -500,8 +500,8 @@ MUTANTS = (
         15,
         "R ≥ r counts, where R > r is needed",
         f"{SRC}/certification/report.py",
-        "if Fraction(nearest) <= bound else",
-        "if Fraction(nearest) < bound else",
+        "[float_below(bound) for bound in bounds]",
+        "[float_below(bound - Fraction(1, 10**400)) for bound in bounds]",
         ("tests/certification/test_certificate.py::test_certified_accuracy_is_strict_and_exact",),
     ),
     Mutant(
