@@ -122,7 +122,7 @@ def test_votes_are_fetched_from_the_device_and_doubts_settled(doubt: int) -> Non
     block = VoteBlock(Purpose.ESTIMATION, 10, 7)
     x = np.zeros(1 << 18, np.int16)  # so large that a batch's noise is made by itself
     wanted = CopyRange(Doubtful(doubt), x, block.purpose, block.copies)
-    (votes,) = PendingVotes(Voting(OnDevice(), 2, {}), [wanted], 2).votes()
+    (votes,) = PendingVotes(Voting(OnDevice(), 2, {}), [wanted]).votes()
     assert votes.labels.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert counted(votes) == Counts((4, 3, 0), 0)
 

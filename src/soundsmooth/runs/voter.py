@@ -53,7 +53,7 @@ class Voter:
     def __init__(self, job: VotingJob, replica: Replica, keep: int | None = None) -> None:
         """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
         self._job, self._replica = job, replica
-        self._noise, self._voting = job.noise(replica, keep), job.voting(replica)
+        self._noise = job.noise(replica, keep)
         self.ahead = look_ahead(replica)
         self._waiting: deque[_PendingTask] = deque()
         self._finished = time.perf_counter()
@@ -114,7 +114,7 @@ class Voter:
             for (_, block), image in parts
         ]
         try:
-            return PendingVotes(self._voting, ranges, self._job.batch_for(self._voting, ranges[0].purpose))
+            return PendingVotes(self._job.voting(self._replica, ranges[0].purpose), ranges)
         except ModelChangedError:
             raise
         except Exception as error:

@@ -28,7 +28,7 @@ MOST_AHEAD = 1 << 24
 
 @dataclass(frozen=True)
 class Voting:
-    """The model that votes, the size of its batches and its kernel flags: all promised beforehand."""
+    """The model that votes, the rows of its batches and its kernel flags: all promised beforehand."""
 
     model: Model
     batch: int
@@ -69,15 +69,15 @@ class CopyRange(NamedTuple):
 
 def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range) -> Counts:
     """The paper's SampleUnderNoise: the votes of noisy copies of x."""
-    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, copies)], voting.batch).votes()
+    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, copies)]).votes()
     return counted(votes)
 
 
 class PendingVotes:
     """The votes of some copies, which a GPU may still be computing: only asking for them waits."""
 
-    def __init__(self, voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False) -> None:
-        self._request = (voting, ranges, batch)
+    def __init__(self, voting: Voting, ranges: Sequence[CopyRange], sure: bool = False) -> None:
+        self._request = (voting, ranges)
         parts = list(vote_on_copies(*self._request, sure=sure))
         doubts = [doubt.reshape(1) for _, doubt in parts if doubt is not None]
         self._doubt = Fetched(concatenate(doubts)) if doubts else None
@@ -96,9 +96,7 @@ class PendingVotes:
         return tuple(Votes(part, classes) for part in np.split(labels, ends[:-1]))
 
 
-def vote_on_copies(
-    voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False
-) -> Iterator[tuple[Votes, Any]]:
+def vote_on_copies(voting: Voting, ranges: Sequence[CopyRange], sure: bool = False) -> Iterator[tuple[Votes, Any]]:
     """The votes of noisy copies, range by range, block by block, each with the doubt that its noise leaves (or None).
 
     Ranges share batches: where one ends within a batch, the next begins. On a GPU the next block's noise is made while
@@ -109,11 +107,11 @@ def vote_on_copies(
     votes in the same row of the same batch as when all vote together.
     """
     total, dimension = sum(len(each.copies) for each in ranges), ranges[0].x.size
-    blocks = noise_blocks(total, batch, dimension)
+    blocks = noise_blocks(total, voting.batch, dimension)
     requests = (partial(_noisy_rows, ranges, block, sure) for block in blocks)
 
     def vote(noisy: Noisy) -> tuple[Any, int, Any]:
-        return *votes_of(voting, noisy, batch), noisy.doubt
+        return *votes_of(voting, noisy), noisy.doubt
 
     ahead = len(blocks) > 1 and len(blocks[0]) * dimension <= MOST_AHEAD and voting.leaves_a_core
     voted = overlap(voting.model.placement, requests, vote, ahead)
@@ -151,9 +149,9 @@ def noise_blocks(n: int, batch: int, dimension: int) -> list[range]:
     return [range(first, min(first + size, end)) for first in range(0, n, size)]
 
 
-def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
+def votes_of(voting: Voting, noisy: Noisy) -> Votes:
     """The votes of noisy copies, batch by batch, each batch of the same shape. A lost copy votes for nobody."""
-    parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
+    parts = [_vote(voting, rows) for rows in _batches(noisy.values, voting.batch)]
     classes = only_number({part.classes for part in parts})
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:
