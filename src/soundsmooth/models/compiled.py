@@ -30,9 +30,13 @@ def forward_for(module: Any, how: str, batch: Any) -> Forward:
     `tuned` is for one shape, which `tuning` makes ready. Those of other shapes need no tuning: on a GPU their kernels
     are launched together.
     """
-    if how == "cuda-graph" or (how == TUNED and batch.is_cuda):
-        return CudaGraph(module, batch)
-    forward: Forward = Compiled(module, batch) if how == "torch-compile" else module
+    forward: Forward = module
+    recorded = how == "cuda-graph" or (how == TUNED and batch.is_cuda)
+    if recorded or how == "torch-compile":
+        import torch
+
+        with torch.inference_mode():
+            forward = CudaGraph(module, batch) if recorded else Compiled(module, batch)
     return forward
 
 

@@ -45,15 +45,12 @@ def faster_compiled(
     """The module compiled, and a sentence on what it gains; None if a run of so many copies is too short for that, if
     compiling fails, or if it gains nothing.
     """
-    import torch
-
     before = _usual_seconds(module, batch, clock)
     expected = before * copies / len(batch)
     if expected < PAYS:
         return None
     try:
-        with torch.inference_mode():
-            compiled = forward_for(module, "torch-compile", batch)
+        compiled = forward_for(module, "torch-compile", batch)
         after = _usual_seconds(compiled, batch, clock)
     except RuntimeError:  # no compiler, or too little memory
         return None
