@@ -95,11 +95,11 @@ def test_it_is_compiled_where_that_pays(
     assert (PAYS, FASTER) == (300, 0.97)
     clock, compiled = Clock(), list[str]()
 
-    def forward_for(module: object, how: str, batch: torch.Tensor):
+    def forward_of(module: object, how: str, batch: torch.Tensor):
         compiled.append(how)
         return clock.taking("compiled", after)
 
-    monkeypatch.setattr(speed, "forward_for", forward_for)
+    monkeypatch.setattr(speed, "forward_of", forward_of)
     found = faster_compiled(clock.taking("module", before), BATCH, batches * len(BATCH), clock)
     assert (found is not None) == taken
     assert compiled == ([] if batches < PAYS else ["torch-compile"])
@@ -114,5 +114,5 @@ def test_where_nothing_can_be_compiled_it_runs_as_it_is(monkeypatch: pytest.Monk
         raise RuntimeError("no C++ compiler")
 
     clock = Clock()
-    monkeypatch.setattr(speed, "forward_for", broken)
+    monkeypatch.setattr(speed, "forward_of", broken)
     assert faster_compiled(clock.taking("module", 1.0), BATCH, 10**6, clock) is None

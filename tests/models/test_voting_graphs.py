@@ -202,7 +202,7 @@ def test_a_way_is_prepared_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) 
         prepared.append((how, tuple(batch.shape)))
         return len
 
-    monkeypatch.setattr(voting_graphs, "forward_for", prepare)
+    monkeypatch.setattr(voting_graphs, "forward_of", prepare)
     graphs = VotingGraphs(net(), "torch-compile", CPU)
     assert [graphs.forward(torch.zeros(rows, 2)) for rows in (3, 4, 3, 4, 3)] == [3, 4, 3, 4, 3]
     assert prepared == [("torch-compile", (3, 2)), ("torch-compile", (4, 2))]

@@ -24,7 +24,7 @@ def check_way(how: str, device: str) -> None:
         raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
 
 
-def forward_for(module: Any, how: str, batch: Any) -> Forward:
+def forward_of(module: Any, how: str, batch: Any) -> Forward:
     """The module, run in one of the ways and ready for batches of this shape.
 
     `tuned` is for one shape, which `tuning` makes ready. Those of other shapes need no tuning: on a GPU their kernels

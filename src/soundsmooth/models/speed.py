@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .compiled import Forward, forward_for
+from .compiled import Forward, forward_of
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ def faster_compiled(
     if expected < PAYS:
         return None
     try:
-        compiled = forward_for(module, "torch-compile", batch)
+        compiled = forward_of(module, "torch-compile", batch)
         after = _usual_seconds(compiled, batch, clock)
     except RuntimeError:  # no compiler, or too little memory
         return None

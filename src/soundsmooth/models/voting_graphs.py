@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
-from .compiled import AUTO, TUNED, Forward, check_way, forward_for
+from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .protocol import declared_classes
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
@@ -125,7 +125,7 @@ class VotingGraphs:
             graph = self._graphs.get(shape)
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
             way = "none" if self.compilation == TUNED and untuned else self.compilation
-            forward = self._forwards.setdefault(shape, forward_for(module, way, batch))
+            forward = self._forwards.setdefault(shape, forward_of(module, way, batch))
         return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
