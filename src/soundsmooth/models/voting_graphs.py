@@ -151,7 +151,11 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        candidates = cache(partial(self._candidates, batch_of))
+
+        @cache
+        def candidates(batch: int) -> dict[bool, Exported]:
+            return self.candidates(batch_of(batch))
+
         subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         choice: Choice = choose(subject, batches)
         artifact = pack(subject, choice, model, machine_text(self._device))
@@ -159,9 +163,8 @@ class VotingGraphs:
         self.chosen = str(choice)
         return artifact
 
-    def _candidates(self, batch_of: BatchOf, batch: int) -> dict[bool, Exported]:
-        """The graphs for batches of a size that may vote: as exported or shortened, and folded (True)."""
-        example = batch_of(batch)
+    def candidates(self, example: "torch.Tensor") -> dict[bool, Exported]:
+        """The graphs for batches like the example that are proved: as exported or shortened, and folded (True)."""
         made, _ = self._variants(example)[0]
         folded = with_folded_norms(made, example)
         return {False: made} if folded is None else {False: made, True: folded}
