@@ -11,7 +11,7 @@ from ..core.grid import Levels
 from ..core.integers import integer
 from ..core.layouts import try_layout
 from ..models import Identity, Model
-from ..noise import Law
+from ..noise import Law, Purpose
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import check_shared_memory
@@ -101,7 +101,7 @@ class Smoothing:
 
     def identity(self, shape: tuple[int, ...], batch: int, settings: Settings) -> Identity:
         """What is promised of the model, after it got ready for the batches in which copies for estimation vote."""
-        return self.prepared(shape, estimation_batch(self.model, batch, settings))
+        return self.prepared(shape, voting_batch(self.model, batch, settings))
 
     def prepared(self, shape: tuple[int, ...], batch: int) -> Identity:
         """What the model is, after it got ready for batches of this size of inputs of this shape."""
@@ -117,7 +117,7 @@ class Smoothing:
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":
             check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
-        first = estimation_batch(self.model, self.batch_of(x.shape, settings), settings)
+        first = voting_batch(self.model, self.batch_of(x.shape, settings), settings)
         self.model.settle(x.shape, self._other_batches(first, settings), images * expected_copies(settings))
         for replica in self.replicas[1:]:
             replica.model.run_as(self.model.flags().get("compile", "none"), self.model.artifact)
@@ -152,12 +152,14 @@ class Smoothing:
         self.replicas[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
 
 
-def estimation_batch(model: Model, batch: int, settings: Settings) -> int:
-    """The rows of the batches in which copies for estimation vote, where batches of a size are promised.
+def voting_batch(model: Model, batch: int, settings: Settings, purpose: Purpose = Purpose.ESTIMATION) -> int:
+    """The rows of the batches in which copies for a purpose vote, where batches of a size are promised.
 
-    Guarantee: what is proved is proved for these, also where all copies are fewer than the promised size.
+    Guarantee: what is proved is proved for those of estimation, also where all copies are fewer than the promised size.
     """
-    return batch if settings.shares_batches else sample_batch(model, batch, settings.n)
+    if settings.shares_batches:
+        return batch
+    return sample_batch(model, batch, settings.n0 if purpose == Purpose.SELECTION else settings.n)
 
 
 def expected_copies(settings: Settings) -> int:
