@@ -59,6 +59,25 @@ def test_the_same_levels_make_the_same_promise(name: str) -> None:
     assert promise == smoother().commit(X, Y, seed="s", n=10)
 
 
+def test_a_generator_is_certified() -> None:
+    """A run names its data by the type, and a generator has no name of its own."""
+    run = smoother().certify_all(((x, y % 2) for x, y in generated()), seed="s", n=10, n0=5)
+    assert [each.truth for each in run] == [y % 2 for y in Y]
+
+
+@pytest.mark.parametrize(
+    ("many", "said"),
+    [("photos/1.png", r"PIL.Image.open\('photos/1.png'\)"), (Path("x.npy"), "PIL.Image.open"),
+     (torch.utils.data.DataLoader(list(X)), "DataLoader .* certify_all takes data sets"),
+     (torch.utils.data.TensorDataset(torch.from_numpy(X)), "TensorDataset .* certify_all takes data sets"),
+     (load(X), "Inputs .* certify_all takes data sets")],
+    ids=["text", "path", "loader", "data set", "loaded"],
+)  # fmt: skip
+def test_many_images_are_not_one(many: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        smoother().certify(many)
+
+
 def test_what_was_loaded_is_taken_as_it_is() -> None:
     data = ss.load(X, labels=[1, 0, 1, 1, 0, 0], every=2)
     assert repr(data) == "<3 images of shape [3, 4, 5], with labels>"

@@ -13,7 +13,7 @@ from ..core.integers import integer
 from ..core.layouts import Layout, check_layout, laid_out
 from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
-from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
+from .datasets import dataset_source, has_numbers, is_dataset, is_loader, iterable_source, loader_source
 from .files import KINDS, path_source
 from .items import DataSource, Item, rows_of
 from .labels import label_of, labels_of
@@ -62,8 +62,19 @@ def load(
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
+    _check_lone(image)
     levels, rounded = levels_of(image, Pictures(), grid, layout)
     return Inputs((0,), [levels], (label_of(label),), [rounded], decoder() if is_picture(image) else "", grid)
+
+
+def _check_lone(image: Any) -> None:
+    """A ValueError for many images, and for the name of a file."""
+    if isinstance(image, str | os.PathLike):
+        raise ValueError(f"a lone image is an array, a tensor or a Pillow image: PIL.Image.open({str(image)!r})")
+    if isinstance(image, Inputs) or is_loader(image) or is_dataset(image):
+        raise ValueError(
+            f"{type(image).__name__} holds a data set, and this takes one image: certify_all takes data sets"
+        )
 
 
 def levels_of(image: Any, pictures: Pictures, grid: Grid, layout: Layout) -> Snapped:

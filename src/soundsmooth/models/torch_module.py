@@ -166,9 +166,7 @@ class TorchModel(Model):
         if self.demand not in ("auto", PROVED):
             self._try_batch(shape, batch)
             return
-        graph, report = self._voting.prove(self._example(shape, batch))
-        if report is not None:
-            self.report = report
+        graph, self.report = self._voting.prove(self._example(shape, batch))
         if graph is None and self.demand == PROVED and self.report is not None:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         self._shortened, self.classes = (False, self.classes) if graph is None else (graph.shortened, graph.classes)
