@@ -115,6 +115,18 @@ def test_advice_about_branches_is_not_given_where_there_is_none() -> None:
     )
 
 
+@pytest.mark.parametrize("independence", ["auto", "measured", "checked"])
+def test_a_wrong_shape_after_a_right_one_is_said_first_too(
+    independence: DemandName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    model = ss.Smoother(module, "1/2", independence=independence).smoothing.model
+    monkeypatch.setattr("soundsmooth.models.torch_module.why_not_alone", lambda *_: pytest.fail("a process is started"))
+    model.prepare((1, 8, 8), 10)
+    with pytest.raises(ValueError, match="failed on a batch of shape"):
+        model.prepare((1, 4, 4), 10)
+
+
 def test_what_is_said_is_about_inputs_of_this_shape() -> None:
     """A shape that the module cannot take, tried before, leaves no word behind."""
     smooth = ss.Smoother(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), "1/2")
