@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
 from .compiled import AUTO, TUNED, Forward, forward_of
-from .protocol import declared_classes
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
 from .torch_devices import machine_text
@@ -99,11 +98,14 @@ class VotingGraphs:
     def _proved(
         self, example: "torch.Tensor", *variants: tuple[Exported, bool]
     ) -> tuple[VotingGraph | None, ProofReport | None]:
+        from .torch_scores import inferred_classes
+
         report = None
         for made, shortened in variants:
             report = prove_torch(made, example)
             if report.proved and made.graph is not None:
-                return VotingGraph(made.graph, Snapshot(made.graph), shortened, declared_classes(made.scores)), report
+                classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
+                return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
         return None, report
 
     def _tuned_forward(self, graph: VotingGraph, example: "torch.Tensor") -> Forward | None:
