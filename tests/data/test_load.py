@@ -160,6 +160,7 @@ def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
         ([X[0], X[1][:, :3]], r"image 1: its shape is \[3, 3, 5\], and that of image 0 is \[3, 4, 5\].*the same shape"),
         ([Image.new("RGB", (4, 4)), Image.new("L", (4, 4))], r'image 1: .* some are grey: .*image\.convert\("RGB"\)'),
         ([Image.new("RGB", (4, 4)), Image.new("RGB", (4, 5))], "image 1: .*resize= and crop= make them equal"),
+        ((X, np.array(Y)), r"image 1: .* if these are labels, give them apart, as labels="),
         ([X[0], X[1] + 0.5], "image 1: pixel"),
         ([X[0], None], "image 1: the image has dtype object"),
         ([X[0], np.ma.masked_array(X[1], X[1] > 9)], "image 1: the image is a masked array"),

@@ -84,7 +84,7 @@ def test_one_remark_says_what_was_unwrapped_and_how_to_compile() -> None:
     with pytest.warns(UserWarning, match="the module inside is certified") as said:
         ss.Smoother(wrapped, "0.25")
     assert [str(each.message).partition(":")[0] for each in said] == ["DataParallel", "torch.compile"]
-    assert 'compile="torch-compile"' in str(said[1].message)
+    assert 'compile="torch-compile", or --compile torch-compile' in str(said[1].message)
     assert "several GPUs" in str(said[0].message)
     with pytest.warns(UserWarning, match="^AveragedModel: the module inside is certified$"):
         ss.Smoother(torch.optim.swa_utils.AveragedModel(network()), "0.25")

@@ -149,7 +149,7 @@ class _Pass:
         if levels.shape != shape:
             raise ValueError(
                 f"its shape is {list(levels.shape)}, and that of {name} is {list(shape)}: all images of a run must "
-                f"have the same shape; {_cure(item.image, levels.size, prod(shape))}"
+                f"have the same shape; {_cure(item.image, levels.shape, shape)}"
             )
         self.rounded.append(rounded)
         return levels
@@ -162,11 +162,13 @@ class _Pass:
         return self.given[number]
 
 
-def _cure(image: Any, size: int, wanted: int) -> str:
+def _cure(image: Any, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """What to do about images of several shapes."""
+    if len(shape) == 1 < len(wanted):
+        return "if these are labels, give them apart, as labels=…"
     if not is_picture(image):
         return "make them equal before"
-    grey = size == 3 * wanted or wanted == 3 * size
+    grey = prod(shape) == 3 * prod(wanted) or prod(wanted) == 3 * prod(shape)
     return (
         'some are grey: convert all to one mode, image.convert("RGB")' if grey else "resize= and crop= make them equal"
     )

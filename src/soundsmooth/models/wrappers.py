@@ -88,7 +88,8 @@ def unwrapping_remarks(source: Any) -> Iterator[str]:
         parallel = "; several GPUs are used with workers" if any("Parallel" in name for name in names) else ""
         yield f"{' and '.join(names)}: the module inside is certified{parallel}"
     if COMPILED in kinds:
-        yield 'torch.compile: the module inside is certified; to compile it under the promise: compile="torch-compile"'
+        how = 'compile="torch-compile", or --compile torch-compile'
+        yield f"torch.compile: the module inside is certified; to compile it under the promise: {how}"
 
 
 def is_scripted(module: "torch.nn.Module") -> bool:
