@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
 from .compiled import AUTO, TUNED, Forward, check_way, forward_of
-from .protocol import declared_classes
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
 from .torch_devices import machine_text
@@ -53,6 +52,7 @@ class VotingGraphs:
         self.chosen: str | None = None
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
         """By the shape of batches."""
+        self._reports: dict[tuple[int, ...], ProofReport | None] = {}
         self._forwards: dict[tuple[int, ...], Forward] = {}
 
     @property
@@ -73,16 +73,17 @@ class VotingGraphs:
         return self._graphs.get(shape)
 
     def prove(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
-        """The graph for batches like the example, if it is proved; the report, where a proof was looked for now."""
-        shape, report = tuple(example.shape), None
+        """The graph for batches like the example, if it is proved, and the report on such batches."""
+        shape = tuple(example.shape)
         if shape not in self._graphs:
             graph, report = self._proved(example, *self._variants(example))
             forward = None if graph is None else self._tuned_forward(graph, example)
+            self._reports[shape] = report
             graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
             self._forwards.pop(shape, None)
             if forward is not None:
                 self._forwards[shape] = forward
-        return self._graphs[shape], report
+        return self._graphs[shape], self._reports[shape]
 
     def _variants(self, example: "torch.Tensor") -> list[tuple[Exported, bool]]:
         """The graphs that may vote, the best one first, and whether each is shorter than the exported one."""
@@ -98,11 +99,14 @@ class VotingGraphs:
     def _proved(
         self, example: "torch.Tensor", *variants: tuple[Exported, bool]
     ) -> tuple[VotingGraph | None, ProofReport | None]:
+        from .torch_scores import inferred_classes
+
         report = None
         for made, shortened in variants:
             report = prove_torch(made, example)
             if report.proved and made.graph is not None:
-                return VotingGraph(made.graph, Snapshot(made.graph), shortened, declared_classes(made.scores)), report
+                classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
+                return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
         return None, report
 
     def _tuned_forward(self, graph: VotingGraph, example: "torch.Tensor") -> Forward | None:
