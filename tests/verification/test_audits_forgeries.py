@@ -21,7 +21,7 @@ LOOKED = (
     "record: looks", "record: aborted", "record: coin", "record: promise.looks", "record: promise.radii",
     "record: promise.go on", "record: promise.wrong labels", "record: promise.group",
 )  # fmt: skip
-FEW = 6
+FEW = 12
 
 
 @pytest.fixture(scope="module")
