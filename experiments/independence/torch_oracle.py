@@ -23,7 +23,7 @@ _NAMES = """
     max_pool3d sum prod amax amin argmax argmin max min cumsum topk sort roll flip view _unsafe_view reshape
     flatten unflatten permute transpose swapaxes t numpy_T unsqueeze squeeze expand expand_as repeat cat stack
     split split_with_sizes chunk unbind select slice pad constant_pad_nd embedding index_select index
-    pixel_shuffle getitem sym_size
+    pixel_shuffle upsample_nearest1d upsample_nearest2d upsample_nearest3d getitem sym_size
 """
 WITHOUT_ROUNDING = frozenset(_NAMES.split())
 

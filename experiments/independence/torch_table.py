@@ -316,6 +316,10 @@ def combined() -> None:
         add(f"max_pool{axes}d", lambda draw, axes=axes: window(draw, axes, True))
         add(f"avg_pool{axes}d", lambda draw, axes=axes: window(draw, axes, False))
         add(f"adaptive_avg_pool{axes}d", lambda draw, axes=axes: adaptive(draw, axes))
+        add(f"upsample_nearest{axes}d.vec", lambda draw, axes=axes: resized(draw, axes))
+    for axes, names in enumerate(("linear1d", "bilinear2d bicubic2d", "trilinear3d"), 1):
+        for name in names.split():
+            add(f"upsample_{name}.vec", lambda draw, axes=axes: resized(draw, axes, draw.chance(0.5)))
     add("mean.dim sum.dim_IntList", lambda draw: reduction(draw, dtype=kind(draw)))
     add("prod.dim_int", lambda draw: reduction(draw, single=True, dtype=kind(draw)))
     add("argmax argmin", lambda draw: reduction(draw, single=True))
@@ -347,6 +351,15 @@ def window(draw: Draw, axes: int, largest: bool) -> Arguments:
 
 def adaptive(draw: Draw, axes: int) -> Arguments:
     return call(draw.of_rank(axes + 2 if not draw.odd(0.15) else axes + 1), [draw.one(1, 2, 3) for _ in range(axes)])
+
+
+def resized(draw: Draw, axes: int, *corners: bool) -> Arguments:
+    """By sizes, by factors, or, rarely, by both or neither."""
+    ref = draw.of_rank(axes + 2 if not draw.odd(0.15) else axes + 1)
+    sizes, factors = [draw.one(1, 2, 3) for _ in range(axes)], [draw.one(0.5, 1.0, 1.5, 2.0) for _ in range(axes)]
+    by_sizes = draw.chance(0.5)
+    both = draw.odd(0.05)
+    return call(ref, sizes if by_sizes or both else None, *corners, factors if not by_sizes or both else None)
 
 
 def reduction(draw: Draw, single: bool = False, named: bool = False, **kwargs: Any) -> Arguments:

@@ -7,7 +7,8 @@ begins with another one. OUT gets one JSON object. `modes_table.py` makes a tabl
 the processor.
 
 A forward is as many passes as the certification needs, on batches that lie ready, in the way and in the batches that
-the certification has. `module` is the module itself, in eager mode and in the batches of the first way.
+the certification has. `module` is the module itself, in eager mode and in the batches of the first way. `compiled` is
+what people write: torch.compile over the module, with torch's own defaults, in the same batches.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         actions |= {f"{name} forward": mode.forward, f"{name} certify": mode.certify}
     first = next(iter(modes.values()))
     if first.module is not None:
-        actions["module forward"] = first.module_forward
+        actions |= {"module forward": first.module_forward, "compiled forward": first.compiled_forward()}
     for action in actions.values():
         action()
     taken = alternate(actions, asked.rounds)
@@ -85,8 +86,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
     pairs = [(f"{mode} certify", f"{mode} forward") for mode in modes]
-    if "module forward" in taken.seconds:
-        pairs += [(f"{mode} forward", "module forward") for mode in modes]
+    for plain in [name for name in ("module forward", "compiled forward") if name in taken.seconds]:
+        pairs += [(f"{mode} {action}", plain) for mode in modes for action in ("forward", "certify")]
     found = {f"{one} / {other}": taken.ratio(one, other) for one, other in pairs}
     return {name: [round(each, 4) for each in (r.median, r.low, r.high)] for name, r in found.items()}
 
@@ -138,6 +139,11 @@ class Mode:
     def module_forward(self) -> None:
         """The same by the module itself, as one would write it."""
         self._run(self._model._module)
+
+    def compiled_forward(self) -> Callable[[], None]:
+        """The same by the module under torch.compile; with its first call it compiles."""
+        compiled = torch.compile(self._model._module, dynamic=False)
+        return lambda: self._run(compiled)
 
     def _run(self, forward: Callable[[Any], Any]) -> None:
         with torch.inference_mode():

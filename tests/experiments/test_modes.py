@@ -1,7 +1,10 @@
 """The comparison of ways to run: what it measures becomes a row of the table, and the networks can be made."""
 
 import argparse
+import subprocess
 import sys
+import time
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -30,8 +33,46 @@ def test_a_measurement_becomes_a_row(modes: ModuleType) -> None:
     assert set(found["seconds"]) == {"none forward", "none certify"}
     (row,) = [line for line in script("performance/modes_table.py").rows([found]).splitlines() if "embedded" in line]
     median = found["ratios"]["none certify / none forward"][0]
-    assert row.startswith("| embedded | 200 | float32 | none | 100 | ")
+    assert row.startswith("| embedded | 200 | float32 | none (default) | 100 | ")
     assert f"{median:.4f}" in row
+
+
+def test_a_module_is_compared_with_what_people_write(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certifications over the module's own passes, and over those of torch.compile, which stands for itself here."""
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    zoo = sys.modules["zoo"]
+    monkeypatch.setitem(zoo.NETWORKS, "u-net", zoo.Entry(lambda: zoo.UNet(8), (3, 8, 8)))
+    found = modes.measure(asked(network="u-net", n=20, batch=10))
+    assert found["modes"]["none"]["independence"] == "proved"
+    assert set(found["seconds"]) == {"none forward", "none certify", "module forward", "compiled forward"}
+    assert {"none certify / module forward", "none certify / compiled forward"} < set(found["ratios"])
+    (row,) = [line for line in script("performance/modes_table.py").rows([found]).splitlines() if "u-net" in line]
+    fastest = min(seconds for name, seconds in found["seconds"].items() if name.endswith("forward"))
+    assert row.endswith(f"| {found['seconds']['none certify'] / fastest:.3f} |")
+
+
+def test_a_long_run_is_compiled_where_that_gains_enough() -> None:
+    default = script("performance/modes_table.py").default
+    assert default({"none forward": 1.0}) == "none"
+    assert default({"none forward": 1.0, "torch-compile forward": 0.99}) == "none"
+    assert default({"none forward": 1.0, "torch-compile forward": 0.9}) == "torch-compile"
+
+
+def test_networks_are_measured_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there is not measured again; failures and the end of the time are said, and leave no result."""
+    all_modes = script("performance/all_modes.py")
+    one = all_modes.Comparison("some net", ("--n", "5"))
+
+    def ended(code: int) -> None:
+        monkeypatch.setattr(all_modes.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], code))
+
+    ended(1)
+    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "failed after 0 s, see some-net.log"
+    ended(0)
+    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "0 s"
+    assert all_modes.measured(tmp_path, one, [], time.monotonic()) == "no time left"
+    (tmp_path / "some-net.json").touch()
+    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "measured before"
 
 
 @pytest.mark.parametrize("name", ["timm-style vit", "u-net", "resnet18"])

@@ -362,6 +362,10 @@ GOOD: dict[str, Callable[[Tensor], Tensor]] = {
     "attention": lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True).flatten(1),
     "top": lambda x: x.flatten(1).topk(3, dim=1).values,
     "glu": lambda x: functional.glu(x, 1).flatten(1),
+    "resized": lambda x: functional.interpolate(x, scale_factor=2.0).flatten(1),
+    "resized_to_a_size": lambda x: functional.interpolate(x, (3, 5), mode="bicubic", align_corners=True).flatten(1),
+    "resized_line": lambda x: functional.interpolate(x.flatten(2), scale_factor=0.5, mode="linear").flatten(1),
+    "resized_volume": lambda x: functional.interpolate(x[:, :, None], (2, 3, 3), mode="trilinear").flatten(1),
     "index_of_the_largest": lambda x: x.flatten(1).argmax(1, keepdim=True).float(),
     "zeros_that_are_integers": lambda x: x.flatten(1) + x.new_zeros(x.shape[0], 1, dtype=torch.int64),
 }

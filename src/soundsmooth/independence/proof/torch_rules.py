@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 Flow = Callable[[Call], Value | list[Value]]
 
+#: Resizes that mix neighbours, by the number of axes.
+SMOOTH_RESIZES = {
+    1: "upsample_linear1d.vec",
+    2: "upsample_bilinear2d.vec upsample_bicubic2d.vec",
+    3: "upsample_trilinear3d.vec",
+}
+
 
 @dataclass(frozen=True)
 class AtenRule:
@@ -100,14 +107,14 @@ def _turned(value: Value) -> Value:
 # Entries are combined along some axes.
 
 
-def _pool(axes: int) -> Flow:
-    """Windows over the last axes, everything else for itself."""
+def _over_pixels(axes: int, name: str = "self") -> Flow:
+    """Pools and resizes: windows over the last axes, everything else for itself."""
 
-    def pool(call: Call) -> Value:
-        value = flow.along(call.tensor("self"), range(-axes, 0))
+    def over_pixels(call: Call) -> Value:
+        value = flow.along(call.tensor(name), range(-axes, 0))
         return call.result(value.axis, value.outer)
 
-    return pool
+    return over_pixels
 
 
 def _reduction(call: Call) -> Value:
@@ -371,14 +378,17 @@ def _table() -> dict[str, AtenRule]:
     add(_elementwise, "fill_.Scalar fill_.Tensor", "self value")
     for axes in (1, 2, 3):
         divisor = "" if axes == 1 else " divisor_override"
-        add(_pool(axes), f"max_pool{axes}d", "self kernel_size stride padding dilation ceil_mode", fresh=True)
+        add(_over_pixels(axes), f"max_pool{axes}d", "self kernel_size stride padding dilation ceil_mode", fresh=True)
         add(
-            _pool(axes),
+            _over_pixels(axes),
             f"avg_pool{axes}d",
             f"self kernel_size stride padding ceil_mode count_include_pad{divisor}",
             fresh=True,
         )
-        add(_pool(axes), f"adaptive_avg_pool{axes}d", "self output_size", fresh=True)
+        add(_over_pixels(axes), f"adaptive_avg_pool{axes}d", "self output_size", fresh=True)
+        resized = _over_pixels(axes, "input")
+        add(resized, f"upsample_nearest{axes}d.vec", "input output_size scale_factors", fresh=True)
+        add(resized, SMOOTH_RESIZES[axes], "input output_size align_corners scale_factors", fresh=True)
     add(_reduction, "mean.dim sum.dim_IntList prod.dim_int", "self dim keepdim dtype", fresh=True)
     add(_reduction, "amax amin logsumexp", "self dim keepdim", fresh=True)
     add(_reduction, "argmax argmin", "self dim keepdim", fresh=True, indices=True)
