@@ -26,8 +26,11 @@ GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
 BYTES_PER_ELEMENT = 4 + 4
 #: With looks, the limit of inputs in a batch on a GPU.
 LOOKS_BATCH = 3200
-#: Batches that are so many times smaller may be faster: what they compute stays in the cache.
+#: Batches that are so many times smaller may be faster on a GPU: what they compute stays in the cache.
 SMALLER = (2, 4, 10)
+#: With looks, or on a CPU: each look is at whole batches, too. What a CPU computes of few rows lies in memory that the
+#: process keeps; larger pieces come from the system each time, page by page.
+HALVED = (2, 4)
 #: A run with looks is expected to cast this share of the votes that it may cast.
 SHARE_WITH_LOOKS = Fraction(1, 8)
 MOST_REPLICAS = 256
@@ -127,11 +130,14 @@ class Smoothing:
         """The sizes that may be tried, the usual one first: with them, too, the last of n copies fill a batch."""
         if self.batch is not None or self.model.batch is not None:
             return [first]
-        if settings.stops_early:
-            return [first, *(first >> j for j in (1, 2) if first >> j >= CPU_BATCH)]
-        batches = -(-settings.n // first)
-        sizes = [first, *(-(-settings.n // (parts * batches)) for parts in SMALLER)]
-        return [size for size in dict.fromkeys(sizes) if size == first or size >= CPU_BATCH]
+        on_cpu = self.model.placement is None
+        if on_cpu or settings.stops_early:
+            sizes = [first // parts for parts in HALVED]
+        else:
+            batches = -(-settings.n // first)
+            sizes = [-(-settings.n // (parts * batches)) for parts in SMALLER]
+        least = 1 if on_cpu else CPU_BATCH
+        return [*dict.fromkeys([first, *(size for size in sizes if size >= least)])]
 
     def batch_of(self, shape: tuple[int, ...], settings: Settings) -> int:
         """The batch size for a run with these settings."""
