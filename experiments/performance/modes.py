@@ -68,7 +68,9 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         actions |= {"module forward": first.module_forward, "compiled forward": first.compiled_forward()}
     for action in actions.values():
         action()
-    taken = alternate(actions, asked.rounds)
+    work = {name: Work(action) for name, action in actions.items()}
+    taken = alternate(work, asked.rounds)
+    processor = Alternated({name: each.seconds for name, each in work.items()})
     return {
         "network": asked.network,
         "images": asked.images,
@@ -80,8 +82,23 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "modes": {name: mode.described for name, mode in modes.items()},
         "seconds": {name: round(taken.median(name), 4) for name in actions},
         "ratios": ratios(taken, list(modes)),
+        "processor seconds": {name: round(processor.median(name), 4) for name in actions},
+        "processor ratios": ratios(processor, list(modes)),
         "environment": environment(),
     }
+
+
+class Work:
+    """An action, and the processor time of each of its calls, in all threads: what others take does not count."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+        self.seconds: list[float] = []
+
+    def __call__(self) -> None:
+        start = time.process_time()
+        self._action()
+        self.seconds.append(time.process_time() - start)
 
 
 def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:

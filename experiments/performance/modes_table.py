@@ -21,10 +21,10 @@ OVER = {"the same": "{mode} forward", "eager": "module forward", "torch.compile"
 
 def main(page: Path, sources: Sequence[Path]) -> None:
     found = [json.loads(source.read_text()) for source in sources]
-    for mark, on_cpu in (("modes", False), ("modes on a processor", True)):
+    for mark, on_cpu, text in (("modes", False, rows), ("modes on a processor", True, processor_rows)):
         some = [each for each in found if (each["device"] == "cpu") == on_cpu]
         if some:
-            fill(page, mark, rows(some))
+            fill(page, mark, text(some))
 
 
 def rows(found: Sequence[dict[str, Any]]) -> str:
@@ -34,16 +34,32 @@ def rows(found: Sequence[dict[str, Any]]) -> str:
     return table(head, [row(each, mode) for each in found for mode in MODES if mode in each["modes"]])
 
 
+def processor_rows(found: Sequence[dict[str, Any]]) -> str:
+    """The same on a processor, where other programs run: their work does not count in processor time."""
+    head = ["network", "threads", "n", "way", "batch"]
+    head += [f"{what}, certify / forward" for what in ("wall time", "processor time")]
+    head += ["processor time, forward / module", "processor s an image"]
+    return table(head, [processor_row(each, mode) for each in found for mode in MODES if mode in each["modes"]])
+
+
+def processor_row(found: dict[str, Any], mode: str) -> list[str]:
+    same, module = f"{mode} certify / {mode} forward", f"{mode} forward / module forward"
+    wall, work = found["ratios"], found["processor ratios"]
+    return [
+        found["network"], str(found["threads"]), str(found["n"]), mode, str(found["modes"][mode]["batch"]),
+        interval(wall[same], 3), interval(work[same], 3), interval(work[module], 3) if module in work else "",
+        f"{found['processor seconds'][f'{mode} certify'] / found['images']:.2f}",
+    ]  # fmt: skip
+
+
 def row(found: dict[str, Any], mode: str) -> list[str]:
     """One way of one network. Of fastest forward passes there is the ratio of two medians, without an interval."""
     seconds, ratios = found["seconds"], found["ratios"]
     over = [ratios.get(f"{mode} certify / {name.format(mode=mode)}") for name in OVER.values()]
     fastest = min(spent for name, spent in seconds.items() if name.endswith("forward"))
-    on_cpu = found["device"] == "cpu"
-    way = f"{mode} (default)" if mode == ("none" if on_cpu else default(seconds)) else mode
-    network = f"{found['network']}, threads: {found['threads']}" if on_cpu else found["network"]
+    way = f"{mode} (default)" if mode == default(seconds) else mode
     return [
-        network, str(found["n"]), found["precision"], way, str(found["modes"][mode]["batch"]),
+        found["network"], str(found["n"]), found["precision"], way, str(found["modes"][mode]["batch"]),
         f"{seconds[f'{mode} forward'] / found['images']:.4f}",
         *("" if each is None else interval(each) for each in over), f"{seconds[f'{mode} certify'] / fastest:.3f}",
     ]  # fmt: skip

@@ -34,8 +34,12 @@ def test_a_measurement_becomes_a_row(modes: ModuleType) -> None:
     assert set(found["seconds"]) == {"none forward", "none certify"}
     (row,) = [line for line in script("performance/modes_table.py").rows([found]).splitlines() if "embedded" in line]
     median = found["ratios"]["none certify / none forward"][0]
-    assert row.startswith("| embedded, threads: 1 | 200 | float32 | none (default) | 100 | ")
+    assert row.startswith("| embedded | 200 | float32 | none (default) | 100 | ")
     assert f"{median:.4f}" in row
+    _, _, row = script("performance/modes_table.py").processor_rows([found]).splitlines()
+    work = found["processor ratios"]["none certify / none forward"][0]
+    assert row.startswith(f"| embedded | 1 | 200 | none | 100 | {median:.3f} [")
+    assert f"| {work:.3f} [" in row
 
 
 def test_a_module_is_compared_with_what_people_write(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,13 +69,14 @@ def test_processors_and_gpus_have_a_table_each(tmp_path: Path) -> None:
     page.write_text("\n".join(marks))
     ratios = {"none certify / none forward": [1.0, 1.0, 1.0]}
     usual = {"n": 5, "precision": "float32", "images": 1, "threads": 2, "modes": {"none": {"batch": 100}}}
+    usual |= {"processor ratios": ratios, "processor seconds": seconds}
     for device, network in (("cpu", "small"), ("some GPU", "large")):
         found = {**usual, "device": device, "network": network, "seconds": seconds, "ratios": ratios}
         (tmp_path / f"{network}.json").write_text(json.dumps(found))
     script("performance/modes_table.py").main(page, sorted(tmp_path.glob("*.json")))
     on_gpu, on_processor = page.read_text().split("<!-- modes end -->")
     assert "| large | 5 | float32 | none | 100 |" in on_gpu
-    assert "| small, threads: 2 | 5 | float32 | none (default) | 100 |" in on_processor
+    assert "| small | 2 | 5 | none | 100 | 1.000 [" in on_processor
     assert "small" not in on_gpu
     assert "large" not in on_processor
 
