@@ -17,13 +17,14 @@ import soundsmooth as ss
 from soundsmooth.certification.certify import certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
+from soundsmooth.models import Votes
 from soundsmooth.noise import Purpose
 from soundsmooth.runs.pipeline import terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
-from soundsmooth.smoothing.voting import CopyVotes
+from soundsmooth.smoothing.voting import counted
 
 CLASSES = 10
 
@@ -43,9 +44,9 @@ def fill(path: Path, count: int, votes: bool) -> None:
             p = chance.uniform(0.4, 1)
             for block in store.all_blocks:
                 others = chance.integers(1, CLASSES, block.count)
-                found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
+                found = Votes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = packed_bits(found.labels == 0) if votes and block.purpose == Purpose.ESTIMATION else None
-                store.add_block(place, block, found.counts, hits, 0.1, plan.survey.environment)
+                store.add_block(place, block, counted(found), hits, 0.1, plan.survey.environment)
             votes_cast = store.votes(place)
             proved = certify(votes_cast.selection, votes_cast.estimation, plan.survey.law, plan.settings)
             store.add_certificate(

@@ -164,7 +164,7 @@ class Smoother:
         self,
         data: Any,
         labels: Any = None,
-        *,
+        *others: object,
         out: str | Path | None = None,
         n0: int | float = 100,
         n: int | float = 100_000,
@@ -202,6 +202,7 @@ class Smoother:
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
+        reject_positional(others, "certify_all(data, labels, n0=100, n=100_000) takes its settings by name")
         path, inputs = check_run_path(out), self._all(data, labels, every, limit)
         asked = _asked(radii, width, patience, looks, skip_wrong)
         chosen, begun = settings(n0, n, alpha, bound, noise, **asked), terms_at(path)

@@ -60,6 +60,25 @@ def test_the_same_levels_make_the_same_promise(name: str) -> None:
     assert promise == smoother().commit(X, Y, seed="s", n=10)
 
 
+def test_a_generator_is_certified() -> None:
+    """A run names its data by the type, and a generator has no name of its own."""
+    run = smoother().certify_all(((x, y % 2) for x, y in generated()), seed="s", n=10, n0=5)
+    assert [each.truth for each in run] == [y % 2 for y in Y]
+
+
+@pytest.mark.parametrize(
+    ("many", "said"),
+    [("photos/1.png", r"PIL.Image.open\('photos/1.png'\)"), (Path("x.npy"), "PIL.Image.open"),
+     (torch.utils.data.DataLoader(list(X)), "DataLoader .* certify_all takes data sets"),
+     (torch.utils.data.TensorDataset(torch.from_numpy(X)), "TensorDataset .* certify_all takes data sets"),
+     (load(X), "Inputs .* certify_all takes data sets")],
+    ids=["text", "path", "loader", "data set", "loaded"],
+)  # fmt: skip
+def test_many_images_are_not_one(many: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        smoother().certify(many)
+
+
 def test_what_was_loaded_is_taken_as_it_is() -> None:
     data = ss.load(X, labels=[1, 0, 1, 1, 0, 0], every=2)
     assert repr(data) == "<3 images of shape [3, 4, 5], with labels>"
@@ -190,6 +209,7 @@ def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
         ([X[0], X[1][:, :3]], r"image 1: its shape is \[3, 3, 5\], and that of image 0 is \[3, 4, 5\].*the same shape"),
         ([Image.new("RGB", (4, 4)), Image.new("L", (4, 4))], r'image 1: .* some are grey: .*image\.convert\("RGB"\)'),
         ([Image.new("RGB", (4, 4)), Image.new("RGB", (4, 5))], "image 1: .*resize= and crop= make them equal"),
+        ((X, np.array(Y)), r"image 1: .* if these are labels, give them apart, as labels="),
         ([X[0], X[1] + 0.5], "image 1: pixel"),
         ([X[0], None], "image 1: the image has dtype object"),
         ([X[0], np.ma.masked_array(X[1], X[1] > 9)], "image 1: the image is a masked array"),

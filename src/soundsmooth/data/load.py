@@ -17,7 +17,7 @@ from ..core.integers import integer
 from ..core.layouts import Layout, check_layout, laid_out
 from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
-from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
+from .datasets import dataset_source, has_numbers, is_dataset, is_loader, iterable_source, loader_source
 from .files import KINDS, path_source
 from .items import DataSource, Item, Lookup, rows_of
 from .labels import label_of, labels_of, labels_together
@@ -86,8 +86,19 @@ def open_all(
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
+    _check_lone(image)
     levels, rounded = levels_of(image, Pictures(), grid, layout)
     return Inputs((0,), [levels], (label_of(label),), [rounded], decoder() if is_picture(image) else "", grid)
+
+
+def _check_lone(image: Any) -> None:
+    """A ValueError for many images, and for the name of a file."""
+    if isinstance(image, str | os.PathLike):
+        raise ValueError(f"a lone image is an array, a tensor or a Pillow image: PIL.Image.open({str(image)!r})")
+    if isinstance(image, Inputs) or is_loader(image) or is_dataset(image):
+        raise ValueError(
+            f"{type(image).__name__} holds a data set, and this takes one image: certify_all takes data sets"
+        )
 
 
 def levels_of(images: Any, pictures: Pictures, grid: Grid, layout: Layout, before: int = 0) -> Snapped:
@@ -238,7 +249,7 @@ class _Pass:
         if levels.shape != shape:
             raise ValueError(
                 f"its shape is {list(levels.shape)}, and that of {name} is {list(shape)}: all images of a run must "
-                f"have the same shape; {_cure(item.image, levels.size, prod(shape))}"
+                f"have the same shape; {_cure(item.image, levels.shape, shape)}"
             )
         self.rounded.append(rounded)
         return levels
@@ -252,11 +263,13 @@ class _Pass:
         return given[number]
 
 
-def _cure(image: Any, size: int, wanted: int) -> str:
+def _cure(image: Any, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """What to do about images of several shapes."""
+    if len(shape) == 1 < len(wanted):
+        return "if these are labels, give them apart, as labels=…"
     if not is_picture(image):
         return "make them equal before"
-    grey = size == 3 * wanted or wanted == 3 * size
+    grey = prod(shape) == 3 * prod(wanted) or prod(wanted) == 3 * prod(shape)
     return (
         'some are grey: convert all to one mode, image.convert("RGB")' if grey else "resize= and crop= make them equal"
     )

@@ -11,7 +11,7 @@ from ..independence.measure import RowsToRecheck, measurement, rows_by_block
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
-from ..smoothing.voting import check_classes, check_labels
+from ..smoothing.voting import check_classes, check_labels, counted
 from .image_votes import ImageVotes, image_votes
 from .plan import RunPlan
 from .tasks import Outcome, Task
@@ -42,8 +42,8 @@ def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
         for outcome in _outcomes(plan, voter, [Task.of(0, block) for block in votes.missing]):
             block, cast = outcome.task.only.block, outcome.copy_votes
             check_labels(plan.inputs.labels, cast.classes)
-            check_classes(len(next(iter(there.values()), cast.counts).classes), cast.classes)
-            there[block] = cast.counts
+            check_classes(len(next(iter(there.values())).classes) if there else cast.classes, cast.classes)
+            there[block] = counted(cast)
             if block.purpose == Purpose.ESTIMATION and plan.survey.identity.independence.measured:
                 hits[block] = packed_bits(cast.labels == _selected(there))
         votes = image_votes(plan.settings, rounds, truth, there)

@@ -14,9 +14,10 @@ from pathlib import Path
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
 from ..independence.measure import RowsToRecheck, measurement, rows_by_block
+from ..models import Votes
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
-from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
+from ..smoothing.voting import check_classes, check_labels, counted, noise_blocks
 from .clean_pass import note_clean_accuracy
 from .image_votes import ImageVotes, image_votes
 from .leases import LeaseClock, Leases
@@ -72,7 +73,7 @@ def certify_into(
 
 
 def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
-    return sum(1 for _ in noise_blocks(store.terms.block, plan.survey.batch, plan.inputs.levels[0].size))
+    return len(noise_blocks(store.terms.block, plan.survey.batch, plan.inputs.levels[0].size))
 
 
 @dataclass
@@ -280,7 +281,7 @@ class _RunWriter:
         new: dict[int, dict[VoteBlock, Counts]] = {}
         copies = outcome.task.copies
         for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
-            counts = votes.counts
+            counts = counted(votes)
             if self._add(place, block, votes, counts, outcome.seconds * block.count / copies):
                 new.setdefault(place, {})[block] = counts
             else:  # another process has stored it, and perhaps other votes: those in the file count
@@ -290,7 +291,7 @@ class _RunWriter:
             there = {**known.there, **new[place]}
             self._known[place] = image_votes(self.plan.settings, self.store.rounds, truth, there, known)
 
-    def _add(self, place: int, block: VoteBlock, votes: CopyVotes, counts: Counts, seconds: float) -> bool:
+    def _add(self, place: int, block: VoteBlock, votes: Votes, counts: Counts, seconds: float) -> bool:
         """Store a block; whether it was not there."""
         self._anything = True
         self._classes = self._classes or self.store.classes()

@@ -132,7 +132,14 @@ class RayPool(WorkerPool):
 
     def _read(self, worker: "RayWorker") -> Any:
         errors = self._ray.exceptions
-        losses = (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.RaySystemError)
+        losses = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+            errors.RaySystemError,
+        )
         try:
             answer = self._ray.get(worker.answers.popleft())
         except errors.RayTaskError as error:

@@ -9,10 +9,11 @@ nothing.
 import numpy as np
 
 from ..certification.certify import ModelChangedError
+from ..models import Votes
 from ..models.protocol import vote_tolerance
 from ..models.registry import digest_binds
 from ..smoothing.blocks import hits_of
-from ..smoothing.voting import CopyVotes
+from ..smoothing.voting import counted
 from .plan import RunPlan
 from .store import Store
 from .stored import StoredBlock
@@ -55,7 +56,7 @@ class SameModel:
                 self._compare(outcome.task.only.place, *before, outcome.copy_votes)
         return others
 
-    def _compare(self, place: int, stored: StoredBlock, label: int, now: CopyVotes) -> None:
+    def _compare(self, place: int, stored: StoredBlock, label: int, now: Votes) -> None:
         count, differ = stored.block.count, _differ(stored, label, now)
         if differ > vote_tolerance(self._plan.survey.identity.precision, count):
             raise ModelChangedError(
@@ -66,10 +67,10 @@ class SameModel:
             )
 
 
-def _differ(stored: StoredBlock, label: int, now: CopyVotes) -> int:
+def _differ(stored: StoredBlock, label: int, now: Votes) -> int:
     """At least so many copies voted otherwise."""
     count = stored.block.count
-    then, today = (*stored.counts.classes, stored.counts.nobody), (*now.counts.classes, now.counts.nobody)
+    then, today = ((*each.classes, each.nobody) for each in (stored.counts, counted(now)))
     if len(then) != len(today):
         return count
     moved = sum(abs(a - b) for a, b in zip(then, today, strict=True)) // 2

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from ..core.grid import Levels
 from ..independence.measure import RowsToRecheck
+from ..models import Votes
 from ..smoothing.blocks import Bits, VoteBlock
-from ..smoothing.voting import CopyVotes
 
 
 class Image(NamedTuple):
@@ -60,18 +60,18 @@ class Outcome(NamedTuple):
     """
 
     task: Task
-    votes: tuple[CopyVotes, ...] | Bits | None
+    votes: tuple[Votes, ...] | Bits | None
     errors: tuple[str, ...]
     seconds: float
 
     @property
-    def copy_votes(self) -> CopyVotes:
+    def copy_votes(self) -> Votes:
         """The votes of a task that has one block."""
         (votes,) = self.part_votes
         return votes
 
     @property
-    def part_votes(self) -> tuple[CopyVotes, ...]:
+    def part_votes(self) -> tuple[Votes, ...]:
         """The votes of each part."""
         assert isinstance(self.votes, tuple)
         return self.votes
