@@ -369,7 +369,7 @@ MUTANTS = (
         10,
         "a run is continued under another nonce",
         f"{SRC}/runs/other_terms.py",
-        '    pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]\n',
+        '    yield "nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none"\n',
         "",
         ("tests/runs/test_store.py::test_a_run_that_has_begun_cannot_change",),
     ),
