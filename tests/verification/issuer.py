@@ -19,6 +19,7 @@ from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.certification.votes import counts_of, votes_text
 from soundsmooth.core.grid import IMAGES, Grid
+from soundsmooth.models import Votes
 from soundsmooth.noise import promised_law
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -26,7 +27,7 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.smoothing.classifier import Smoothing
-from soundsmooth.smoothing.voting import CopyVotes
+from soundsmooth.smoothing.voting import counted
 from soundsmooth.verification import AuditInputs, Verification
 from soundsmooth.verification.promised import promised_smoothing
 
@@ -193,15 +194,15 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
         chosen, law = store.terms.settings, promised_law(store.terms.promise.values)
         kept = store.terms.votes
     guess = old.selection.top if label is None else label
-    all_for = CopyVotes(np.full(rows[0][1], guess), CLASSES)
+    all_for = Votes(np.full(rows[0][1], guess), CLASSES)
     totals = [0] * CLASSES
     with closing(sqlite3.connect(path)) as db, db:
         for number, (first, count, votes) in enumerate(sorted(rows)):
             counts = counts_of(votes)
             if number in blocks:
                 assert count == rows[0][1]
-                assert counts != all_for.counts, "nothing to forge here"
-                counts = all_for.counts
+                assert counts != counted(all_for), "nothing to forge here"
+                counts = counted(all_for)
                 db.execute(
                     "UPDATE blocks SET votes = ?, hits = ? WHERE place = ? AND purpose = 1 AND first = ?",
                     (votes_text(counts), packed_bits(all_for.labels == guess) if kept else None, place, first),

@@ -1,12 +1,12 @@
 """What votes in a module's place: a graph for each shape of batches, where one is proved, and how it runs."""
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
-from .compiled import AUTO, TUNED, Forward, forward_of
-from .protocol import declared_classes
+from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
 from .torch_devices import machine_text
@@ -47,11 +47,12 @@ class VotingGraphs:
         self.compilation, self.artifact = compilation, artifact
         if compilation == AUTO and device.type != "cuda":
             self.compilation = "none"
-        forward_of(scoring, compilation, device.type)  # what cannot be is an error now
+        check_way(compilation, device.type)
         self.slower: str | None = None
         self.chosen: str | None = None
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
         """By the shape of batches."""
+        self._reports: dict[tuple[int, ...], ProofReport | None] = {}
         self._forwards: dict[tuple[int, ...], Forward] = {}
 
     @property
@@ -72,16 +73,17 @@ class VotingGraphs:
         return self._graphs.get(shape)
 
     def prove(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
-        """The graph for batches like the example, if it is proved; the report, where a proof was looked for now."""
-        shape, report = tuple(example.shape), None
+        """The graph for batches like the example, if it is proved, and the report on such batches."""
+        shape = tuple(example.shape)
         if shape not in self._graphs:
             graph, report = self._proved(example, *self._variants(example))
             forward = None if graph is None else self._tuned_forward(graph, example)
+            self._reports[shape] = report
             graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
             self._forwards.pop(shape, None)
             if forward is not None:
                 self._forwards[shape] = forward
-        return self._graphs[shape], report
+        return self._graphs[shape], self._reports[shape]
 
     def _variants(self, example: "torch.Tensor") -> list[tuple[Exported, bool]]:
         """The graphs that may vote, the best one first, and whether each is shorter than the exported one."""
@@ -97,11 +99,14 @@ class VotingGraphs:
     def _proved(
         self, example: "torch.Tensor", *variants: tuple[Exported, bool]
     ) -> tuple[VotingGraph | None, ProofReport | None]:
+        from .torch_scores import inferred_classes
+
         report = None
         for made, shortened in variants:
             report = prove_torch(made, example)
             if report.proved and made.graph is not None:
-                return VotingGraph(made.graph, Snapshot(made.graph), shortened, declared_classes(made.scores)), report
+                classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
+                return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
         return None, report
 
     def _tuned_forward(self, graph: VotingGraph, example: "torch.Tensor") -> Forward | None:
@@ -123,8 +128,8 @@ class VotingGraphs:
         if forward is None:
             graph = self._graphs.get(shape)
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
-            way = "none" if self.compilation == AUTO or (self.compilation == TUNED and untuned) else self.compilation
-            forward = self._forwards.setdefault(shape, forward_of(module, way, self._device.type))
+            way = "none" if self.compilation == TUNED and untuned else self.compilation
+            forward = self._forwards.setdefault(shape, forward_of(module, way, batch))
         return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
@@ -150,7 +155,12 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        subject = Tunable(self._module, _Fresh(self, batch_of), batch_of)
+
+        @cache
+        def candidates(batch: int) -> dict[bool, Exported]:
+            return self.candidates(batch_of(batch))
+
+        subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         choice: Choice = choose(subject, batches)
         artifact = pack(subject, choice, model, machine_text(self._device))
         self.run_as(TUNED, artifact)
@@ -164,17 +174,9 @@ class VotingGraphs:
         return {False: made} if folded is None else {False: made, True: folded}
 
 
-class _Fresh:
-    """Graphs for tuning, each time as an object of its own."""
+def _fresh_graph(candidates: Callable[[int], dict[bool, Exported]], batch: int, folded: bool) -> Any:
+    """One of the candidates for batches of a size, each time as an object of its own; None if there is none."""
+    from torch import fx
 
-    def __init__(self, graphs: VotingGraphs, batch_of: BatchOf) -> None:
-        self._graphs, self._batch_of = graphs, batch_of
-        self._made: dict[int, dict[bool, Exported]] = {}
-
-    def __call__(self, batch: int, folded: bool) -> Any:
-        from torch import fx
-
-        if batch not in self._made:
-            self._made[batch] = self._graphs.candidates(self._batch_of(batch))
-        found = self._made[batch].get(folded)
-        return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
+    found = candidates(batch).get(folded)
+    return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)

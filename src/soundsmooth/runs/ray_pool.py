@@ -128,7 +128,7 @@ class RayPool(WorkerPool):
         found, _ = self._ray.wait(list(oldest), num_returns=1, timeout=seconds)
         if found and len(oldest) > 1:  # whatever else is there by now
             found, _ = self._ray.wait(list(oldest), num_returns=len(oldest), timeout=0)
-        return [Message(oldest[answer], self._read(oldest[answer])) for answer in found]
+        return [(oldest[answer], self._read(oldest[answer])) for answer in found]
 
     def _read(self, worker: "RayWorker") -> Any:
         errors = self._ray.exceptions
