@@ -95,7 +95,7 @@ def test_it_is_compiled_where_that_pays(
     assert (PAYS, FASTER) == (300, 0.97)
     clock, compiled = Clock(), list[str]()
 
-    def forward_of(module: object, how: str, device: str):
+    def forward_of(module: object, how: str, batch: torch.Tensor):
         compiled.append(how)
         return clock.taking("compiled", after)
 

@@ -12,7 +12,7 @@ from command import error_of, run_command
 from soundsmooth.models import tuning
 from soundsmooth.models.artifact import Artifact
 from soundsmooth.runs.artifact_file import artifact_path, keep_artifact
-from soundsmooth.runs.run import begun_terms
+from soundsmooth.runs.reader import terms_at
 
 IMAGES = np.random.default_rng(3).integers(0, 256, (3, 1, 2, 2), dtype=np.uint8)
 SMALL = {"n": 60, "n0": 10, "seed": "artifact"}
@@ -46,7 +46,7 @@ def test_a_run_keeps_its_kernels_beside_it(tmp_path: Path, untimed: list[int]) -
         first, flags = counts(run), run.promise.flags
     kept = Artifact.of((tmp_path / "run.db.artifact").read_bytes())
     assert (flags["compile"], flags["artifact"]) == ("tuned", kept.digest)
-    assert begun_terms(out).batch == kept.way.batch == untimed[0] == 60
+    assert terms_at(out).batch == kept.way.batch == untimed[0] == 60
     with smoother().certify_all(IMAGES, out=out, limit=3, **SMALL) as run:
         assert counts(run) == first
     with smoother(compile="auto").certify_all(IMAGES, out=out, limit=3, **SMALL) as run:

@@ -26,10 +26,10 @@ def print_promise(choices: Choices) -> None:
     with pool_and_images(choices, None) as (pool, images):
         plan = plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed")), try_rows=False)
     promise, kept = plan.promise, choices.path("artifact")
-    if plan.artifact is not None:
+    if plan.survey.artifact is not None:
         if kept is None:
             raise ValueError("commit needs --artifact with --compile tuned: certify has to vote with the same kernels")
-        keep_artifact(kept, plan.artifact)
+        keep_artifact(kept, plan.survey.artifact)
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)

@@ -50,7 +50,7 @@ def faster_compiled(
     if expected < PAYS:
         return None
     try:
-        compiled = forward_of(module, "torch-compile", batch.device.type)
+        compiled = forward_of(module, "torch-compile", batch)
         after = _usual_seconds(compiled, batch, clock)
     except RuntimeError:  # no compiler, or too little memory
         return None

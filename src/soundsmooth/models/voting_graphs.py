@@ -1,11 +1,12 @@
 """What votes in a module's place: a graph for each shape of batches, where one is proved, and how it runs."""
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import Artifact
-from .compiled import AUTO, TUNED, Forward, forward_of
+from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled
 from .torch_devices import machine_text
@@ -46,7 +47,7 @@ class VotingGraphs:
         self.compilation, self.artifact = compilation, artifact
         if compilation == AUTO and device.type != "cuda":
             self.compilation = "none"
-        forward_of(scoring, compilation, device.type)  # what cannot be is an error now
+        check_way(compilation, device.type)
         self.slower: str | None = None
         self.chosen: str | None = None
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
@@ -127,8 +128,8 @@ class VotingGraphs:
         if forward is None:
             graph = self._graphs.get(shape)
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
-            way = "none" if self.compilation == AUTO or (self.compilation == TUNED and untuned) else self.compilation
-            forward = self._forwards.setdefault(shape, forward_of(module, way, self._device.type))
+            way = "none" if self.compilation == TUNED and untuned else self.compilation
+            forward = self._forwards.setdefault(shape, forward_of(module, way, batch))
         return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
@@ -154,7 +155,12 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        subject = Tunable(self._module, _Fresh(self, batch_of), batch_of)
+
+        @cache
+        def candidates(batch: int) -> dict[bool, Exported]:
+            return self.candidates(batch_of(batch))
+
+        subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         choice: Choice = choose(subject, batches)
         artifact = pack(subject, choice, model, machine_text(self._device))
         self.run_as(TUNED, artifact)
@@ -168,17 +174,9 @@ class VotingGraphs:
         return {False: made} if folded is None else {False: made, True: folded}
 
 
-class _Fresh:
-    """Graphs for tuning, each time as an object of its own."""
+def _fresh_graph(candidates: Callable[[int], dict[bool, Exported]], batch: int, folded: bool) -> Any:
+    """One of the candidates for batches of a size, each time as an object of its own; None if there is none."""
+    from torch import fx
 
-    def __init__(self, graphs: VotingGraphs, batch_of: BatchOf) -> None:
-        self._graphs, self._batch_of = graphs, batch_of
-        self._made: dict[int, dict[bool, Exported]] = {}
-
-    def __call__(self, batch: int, folded: bool) -> Any:
-        from torch import fx
-
-        if batch not in self._made:
-            self._made[batch] = self._graphs.candidates(self._batch_of(batch))
-        found = self._made[batch].get(folded)
-        return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
+    found = candidates(batch).get(folded)
+    return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
