@@ -20,7 +20,7 @@ from .recipe import ModelRecipe
 from .snapshot import Snapshot
 from .torch_devices import device_kind, device_named, device_of
 from .torch_flags import torch_flags
-from .torch_kind import SHORTENED, TORCH_KIND
+from .torch_kind import GRAPH, SHORTENED, TORCH_KIND
 from .voting_graphs import VotingGraphs
 from .waiting_voters import why_not_alone, why_not_remade
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
@@ -205,7 +205,8 @@ class TorchModel(Model):
         if artifact is not None and (batches[0], *shape) != artifact.batch_shape:
             raise ValueError(
                 f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
-                f"these are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, or tune for these"
+                f"these are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, take a larger n, "
+                "or tune for these in another file"
             )
         tunes = self._voting.compilation == TUNED and artifact is None
         if tunes or self._device.type == "cuda":
@@ -224,6 +225,7 @@ class TorchModel(Model):
             )
         self._voting.tune(partial(self._example, shape), batches, self._digest.sha256)
         if module_digest(self._module) != self._digest:
+            self._voting.run_as(TUNED, None)  # what was tuned is of another model
             raise ValueError("the model changed while its kernels were tuned; a base classifier must keep no state")
 
     def run_as(self, compilation: str, artifact: bytes | None) -> None:
@@ -391,7 +393,7 @@ class TorchModel(Model):
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._voting.promised,
             **({} if self._voting.artifact is None else {"artifact": self._voting.artifact.digest}),
-            "runs": "exported-graph" if self._independence.proved else "module",
+            "runs": GRAPH if self._independence.proved else "module",
             **({"graph": SHORTENED} if self._shortened else {}),
             "threads": str(self._torch.get_num_threads()),
             **({} if self._output is None else {"output": output_flag(self._output)}),
