@@ -190,6 +190,17 @@ def test_what_is_not_proved_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not Artifact.of(model.artifact or b"").way.folded
 
 
+class Mixing(torch.nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input) - input.mean()
+
+
+def test_it_is_said_why_nothing_is_proved() -> None:
+    model = TorchModel(Mixing(4, 3), compilation="tuned")
+    with pytest.raises(ValueError, match=r"and these are \w+.* \(.*mean.*\): choose torch-compile"):
+        model.settle((4,), [5], 1000)
+
+
 def test_only_what_is_proved_is_tuned() -> None:
     model = TorchModel(net(), independence="assumed", compilation="tuned")
     with pytest.raises(

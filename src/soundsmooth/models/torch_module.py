@@ -201,14 +201,8 @@ class TorchModel(Model):
 
     def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
         """Tune, if that was asked for, or decide what `auto` is."""
-        artifact = self._voting.artifact
-        if artifact is not None and (batches[0], *shape) != artifact.batch_shape:
-            raise ValueError(
-                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
-                f"these are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, take a larger n, "
-                "or tune for these in another file"
-            )
-        tunes = self._voting.compilation == TUNED and artifact is None
+        self._voting.check_batch(batches[0], shape)
+        tunes = self._voting.compilation == TUNED and self._voting.artifact is None
         if tunes or self._device.type == "cuda":
             self.prepare(shape, batches[0])
         if tunes:
@@ -219,9 +213,10 @@ class TorchModel(Model):
 
     def _tune(self, shape: tuple[int, ...], batches: Sequence[int]) -> None:
         if not self._independence.proved:
+            why = "" if self.report is None else f" ({self.report.reason})"
             raise ValueError(
                 "compile tuned is for modules whose rows are proved to be independent, and these are "
-                f"{self._independence.text}: choose torch-compile"
+                f"{self._independence.text}{why}: choose torch-compile"
             )
         self._voting.tune(partial(self._example, shape), batches, self._digest.sha256)
         if module_digest(self._module) != self._digest:

@@ -93,6 +93,16 @@ class VotingGraphs:
                 self._forwards[shape] = forward
         return self._graphs[shape], report
 
+    def check_batch(self, batch: int, shape: tuple[int, ...]) -> None:
+        """A ValueError if there is an artifact, and its kernels are for other batches."""
+        artifact = self.artifact
+        if artifact is not None and (batch, *shape) != artifact.batch_shape:
+            raise ValueError(
+                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
+                f"these are batches of {batch} of shape {list(shape)}: leave out the batch size, take a larger n, or "
+                "tune for these in another file"
+            )
+
     def _unfolded(self, example: "torch.Tensor") -> Variants:
         """The graphs that may vote, the best one first."""
         exported = export_module(self._module, example)
@@ -120,8 +130,7 @@ class VotingGraphs:
             return None
         if artifact.machine != machine_text(self._device):
             raise ValueError(
-                f"the artifact was tuned on {artifact.machine}, and this is {machine_text(self._device)}; "
-                "begin another run here, or choose compile none"
+                f"the artifact was tuned on {artifact.machine}, and this is {machine_text(self._device)}; {WAY_OUT}"
             )
         if graph is None:
             raise ValueError(f"the graph that was tuned is not proved here; {WAY_OUT}")
