@@ -1,9 +1,12 @@
 """How a way to run is chosen by timing, and how others get the same kernels."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -236,6 +239,28 @@ def test_another_process_gets_the_same_bits(tmp_path: Path) -> None:
     script = OTHER_PROCESS.format(tests=str(here.parent), models=str(here), threads=torch.get_num_threads())
     done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True)
     assert done.stdout.split() == [artifact.scores], done.stderr
+
+
+def test_two_threads_do_not_share_their_caches() -> None:
+    """Each would find the other's kernels, under the same name, and leave them behind."""
+    seen = list[tuple[str, str]]()
+
+    def compiling(seconds: float) -> None:
+        with tuning.own_caches():
+            first = os.environ["TORCHINDUCTOR_CACHE_DIR"]
+            time.sleep(seconds)
+            seen.append((first, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+
+    compiling(0)
+    threads = [threading.Thread(target=compiling, args=(seconds,)) for seconds in (0.2, 0.4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 3
+    assert all(first == last for first, last in seen)
+    assert len({first for first, _ in seen}) == 3
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR") not in {first for first, _ in seen}
 
 
 def counting(*names: str):

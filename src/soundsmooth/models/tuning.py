@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import first_line
@@ -30,6 +31,8 @@ LEAST_SECONDS = 0.02
 WORTH = 0.99
 #: Of torch's compiler: the caches that an artifact is made of.
 CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
+#: Held while torch has caches of ours.
+ONE_AT_A_TIME = RLock()
 #: Caches of other machines, and headers that are compiled first, which pays for many kernels only.
 NOT_WANTED = (
     "fx_graph_remote_cache",
@@ -237,7 +240,10 @@ def _graphs_seen() -> _GraphsSeen:
 
 @contextmanager
 def own_caches() -> Iterator[None]:
-    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded."""
+    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded.
+
+    torch has them once for the whole process, so one thread at a time compiles: it would find another's kernels.
+    """
     try:
         from torch._functorch import config as functorch
         from torch._inductor import config as inductor
@@ -247,6 +253,7 @@ def own_caches() -> Iterator[None]:
         raise ValueError("compile tuned needs torch 2.8 or newer; choose torch-compile") from error
     raised: Exception | None = None
     with ExitStack() as own:
+        own.enter_context(ONE_AT_A_TIME)
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
         unwanted = {name: False for name in NOT_WANTED if hasattr(inductor, name)}
