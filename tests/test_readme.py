@@ -26,6 +26,14 @@ def test_python_examples_run() -> None:
         assert names["certificate"].label == 1  # type: ignore[attr-defined]
 
 
+def test_the_page_on_audits_names_the_line_that_prints_the_commitment() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    step = re.search(r"\*\*1\. .*\n\n((?:    .*\n)+)\nThe (\w+) line, `(\w+)`, prints C", page)
+    assert step is not None
+    line = step[1].splitlines()[["first", "second", "third"].index(step[2])]
+    assert line.split()[:2] == ["soundsmooth", step[3]] == ["soundsmooth", "commit"]
+
+
 @pytest.mark.slow("runs programs of the documentation")
 def test_a_run_from_python_is_begun_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,7 @@
 
     python experiments/house/house.py                    # this checkout
     python experiments/house/house.py OLD NEW --walk     # two checkouts side by side, as a table in Markdown
+    python experiments/house/house.py OLD NEW --rooms    # the walks too, with the rooms of the functions
 
 The lab is left out of files and lines, since no certificate needs it. All else counts the whole package. Logical lines
 are those that Python's tokenizer ends, without docstrings. A function's lines include its docstring. Complexity is one,
@@ -34,6 +35,7 @@ from import_graph import cycles, graph_of, imports_of, module_paths
 SHORT, LONG, COMPLEX, LONG_FILE = 20, 40, 15, 400
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.Assert, ast.match_case)
 LAB = ("lab", "bench", "gallery", "unsound")  # the last three are where older checkouts have it
+BY_ROOM = "functions by room"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Facts = dict[str, int | str]
 
@@ -47,13 +49,15 @@ def main() -> None:
     arguments.add_argument(
         "--names", action="store_true", help="also say which: names, cycles, long functions and files"
     )
+    arguments.add_argument("--rooms", action="store_true", help="follow the journeys, and count functions by room")
     arguments.add_argument("--journeys", action="store_true", help=argparse.SUPPRESS)
     chosen = arguments.parse_args()
     if chosen.journeys:
         print(json.dumps(journeys()))
         return
     roots = [root.resolve() for root in chosen.roots]
-    columns = [counts(root) | (walks(root) if chosen.walk else {}) for root in roots]
+    follows = chosen.walk or chosen.rooms
+    columns = [counts(root) | (walks(root, chosen.rooms) if follows else {}) for root in roots]
     print(f"| | {' | '.join(root.name for root in roots)} |\n|---|{'---:|' * len(roots)}")
     for fact in columns[0]:
         print(f"| {fact} | {' | '.join(str(column[fact]) for column in columns)} |")
@@ -156,14 +160,15 @@ def _tokens(text: str, kind: int) -> list[tokenize.TokenInfo]:
     return [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == kind]
 
 
-def walks(root: Path) -> Facts:
+def walks(root: Path, rooms: bool) -> Facts:
     """How far the three journeys go in a checkout, in a process that imports its package."""
     environment = os.environ | {"PYTHONPATH": str(root / "src")}
     command = [sys.executable, __file__, "--journeys"]
     done = subprocess.run(command, env=environment, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert Path(found.pop("home")) == root / "src" / "soundsmooth", "another package was followed"
-    return {f"{walk}: {what}": count for walk, steps in found.items() for what, count in steps.items()}
+    steps = {(walk, what): count for walk, steps in found.items() for what, count in steps.items()}
+    return {f"{walk}: {what}": count for (walk, what), count in steps.items() if rooms or what != BY_ROOM}
 
 
 class Walk:
@@ -183,7 +188,14 @@ class Walk:
 
     def steps(self) -> Facts:
         files = {file for file, _ in self.functions}
-        return {"functions": len(self.functions), "files": len(files), "changes of file": self.changes}
+        rooms = Counter(Path(file).relative_to(self.home).parts[0].removesuffix(".py") for file, _ in self.functions)
+        by_room = ", ".join(f"{room} {count}" for room, count in rooms.most_common())
+        return {
+            "functions": len(self.functions),
+            "files": len(files),
+            "changes of file": self.changes,
+            BY_ROOM: by_room,
+        }
 
 
 def follow(journey: Callable[[], object]) -> Facts:

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PACKAGE = Path("soundsmooth", "models")
-INSIDE = PACKAGE / "independence"
 #: The modules that the argument for ONNX graphs stands in.
 MODULES = {
-    name: INSIDE / f"{name}.py"
-    for name in ("values", "flow", "onnx_node", "onnx_dialect", "onnx_rules", "onnx_runtime", "onnx_graph")
-} | {"onnx_schema": PACKAGE / "onnx_schema.py"}
+    name: Path("soundsmooth", "independence", "proof", f"{name}.py")
+    for name in (
+        *("values", "flow", "onnx_node", "onnx_dialect", "onnx_rules", "onnx_runtime", "onnx_graph"),
+        "onnx_schema",
+    )
+}
 #: Functions that give their first operand back, or refuse.
 TRANSPARENT = frozenset(("along", "same_shape"))
 #: Methods that change what they are called on, and refuse nothing.

@@ -30,6 +30,7 @@ import simulate
 from soundsmooth import Certificate, open_run
 from soundsmooth.certification.looks import Looks
 from soundsmooth.certification.settings import promised_settings
+from soundsmooth.core.decimals import truncated
 from soundsmooth.exact import Look
 from soundsmooth.exact.group_sequential import boundaries
 from soundsmooth.lab.scripts.pages import fill, table
@@ -125,16 +126,16 @@ def replayed(looks: Looks, limits: Sequence[Sequence[int]], hits: np.ndarray) ->
 
 
 def rendered(found: Sequence[dict[str, Any]], times: Sequence[dict[str, Any]]) -> str:
-    """Votes and seconds; then the certified accuracy at each radius."""
+    """Votes and seconds, with no gain rounded up; then the certified accuracy at each radius."""
     timed = {f"{float(each['sigma']):.2f}": each for each in times}
     first = [
         [
             f"σ = {float(each['sigma']):g}",
-            f"{each['times fewer']:.1f}×",
-            f"{timed[each['sigma']]['gain']['seconds']:.1f}×",
-            f"{timed[each['sigma']]['gain']['seconds'] / timed[each['sigma']]['gain']['copies']:.2f}",
+            f"{truncated(each['times fewer'], 1)}×",
+            f"{truncated(timed[each['sigma']]['gain']['seconds'], 1)}×",
+            truncated(timed[each["sigma"]]["gain"]["seconds"] / timed[each["sigma"]]["gain"]["copies"], 2),
             f"{timed[each['sigma']]['looks']['seconds'] / each['images']:.3f}",
-            f"{each['prefixes']['times fewer']:.1f}×",
+            f"{truncated(each['prefixes']['times fewer'], 1)}×",
             f"{each['prefixes']['other radius']} of {each['prefixes']['images']}",
         ]
         for each in found

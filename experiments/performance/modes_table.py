@@ -1,8 +1,8 @@
-"""Write the table of ways to run in docs/performance.md, from the JSON objects of `modes.py`.
+"""Write the tables of ways to run in docs/performance.md, from the JSON objects of `modes.py`.
 
     python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json
 
-Only what lies between the two marks in the page is replaced.
+What was measured on a GPU goes between two marks in the page, and what was measured on a processor between two others.
 """
 
 import json
@@ -20,7 +20,11 @@ OVER = {"the same": "{mode} forward", "eager": "module forward", "torch.compile"
 
 
 def main(page: Path, sources: Sequence[Path]) -> None:
-    fill(page, "modes", rows([json.loads(source.read_text()) for source in sources]))
+    found = [json.loads(source.read_text()) for source in sources]
+    for mark, on_cpu in (("modes", False), ("modes on a processor", True)):
+        some = [each for each in found if (each["device"] == "cpu") == on_cpu]
+        if some:
+            fill(page, mark, rows(some))
 
 
 def rows(found: Sequence[dict[str, Any]]) -> str:
@@ -35,9 +39,11 @@ def row(found: dict[str, Any], mode: str) -> list[str]:
     seconds, ratios = found["seconds"], found["ratios"]
     over = [ratios.get(f"{mode} certify / {name.format(mode=mode)}") for name in OVER.values()]
     fastest = min(spent for name, spent in seconds.items() if name.endswith("forward"))
-    way = f"{mode} (default)" if mode == default(seconds) else mode
+    on_cpu = found["device"] == "cpu"
+    way = f"{mode} (default)" if mode == ("none" if on_cpu else default(seconds)) else mode
+    network = f"{found['network']}, threads: {found['threads']}" if on_cpu else found["network"]
     return [
-        found["network"], str(found["n"]), found["precision"], way, str(found["modes"][mode]["batch"]),
+        network, str(found["n"]), found["precision"], way, str(found["modes"][mode]["batch"]),
         f"{seconds[f'{mode} forward'] / found['images']:.4f}",
         *("" if each is None else interval(each) for each in over), f"{seconds[f'{mode} certify'] / fastest:.3f}",
     ]  # fmt: skip

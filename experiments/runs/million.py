@@ -91,7 +91,7 @@ def fill(path: Path, count: int) -> None:
     found = [_found(plan, hits) for hits in (50_050, 66_000, 80_000, 93_000, 99_000, 99_900, 100_000)]
     with open_store(path, plan, votes=False) as store:
         for first in range(0, count, 10_000):
-            with store.transaction():
+            with store.db.transaction():
                 for place in range(first, min(first + 10_000, count)):
                     store.add_certificate(place, _certificate(plan, place, *found[place % len(found)]))
 
@@ -99,11 +99,11 @@ def fill(path: Path, count: int) -> None:
 def _found(plan: RunPlan, hits: int) -> tuple[Verdict, ImageVotes]:
     selection = Counts((100,) + (0,) * (CLASSES - 1), 0)
     votes = ImageVotes(selection, Counts((hits, N - hits) + (0,) * (CLASSES - 2), 0), None, (), {})
-    return certify(votes.selection, votes.estimation, plan.law, plan.settings), votes
+    return certify(votes.selection, votes.estimation, plan.survey.law, plan.settings), votes
 
 
 def _certificate(plan: RunPlan, place: int, found: Verdict, votes: ImageVotes) -> Certificate:
-    return plan.certificate(place, found, votes, None, plan.environment, 0.125)
+    return plan.certificate(place, found, votes, None, plan.survey.environment, 0.125)
 
 
 if __name__ == "__main__":

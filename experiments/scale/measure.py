@@ -27,7 +27,7 @@ from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.grid import IMAGES, Levels
 from soundsmooth.data.load import load
 from soundsmooth.lab.scripts.arguments import paths
-from soundsmooth.models import Identity
+from soundsmooth.models import Identity, Votes
 from soundsmooth.models.environment import environment
 from soundsmooth.noise import Gaussian
 from soundsmooth.runs.pipeline import certify_into, open_store
@@ -38,7 +38,6 @@ from soundsmooth.runs.run import certify_inputs
 from soundsmooth.runs.tasks import Outcome
 from soundsmooth.runs.worker import ModelSurvey, WorkerKind, WorkerReady
 from soundsmooth.smoothing.recipe import SmootherRecipe
-from soundsmooth.smoothing.voting import CopyVotes
 
 ROUNDS = 5
 WORKERS = 2
@@ -105,7 +104,7 @@ KIND = WorkerKind("cpu", "any", "none")
 class InstantWorker:
     """A worker that needs no time: its votes lie ready."""
 
-    votes: dict[int, CopyVotes]
+    votes: dict[int, Votes]
     calls: deque[Any] = field(default_factory=deque)
 
     def call(self, method: str, *arguments: Any) -> None:
@@ -125,7 +124,7 @@ class InstantWorker:
 class InstantPool(WorkerPool):
     """As many workers as answers are to come at a time."""
 
-    votes: dict[int, CopyVotes]
+    votes: dict[int, Votes]
     size: int
 
     def capacity(self) -> int:
@@ -135,7 +134,7 @@ class InstantPool(WorkerPool):
         return InstantWorker(self.votes)
 
     def wait(self, workers: list[WorkerHandle], seconds: float) -> list[Message]:
-        return [Message(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
+        return [(each, each.answer()) for each in workers if isinstance(each, InstantWorker) and each.calls]
 
     def survey(self, images: Sequence[Levels], settings: Settings) -> ModelSurvey:
         return ModelSurvey(Identity("onnx", "0" * 64), Gaussian("0.5", 6, IMAGES), 1000, KIND, environment())
@@ -148,7 +147,7 @@ def driver(size: int) -> dict[str, float]:
     inputs = Inputs(range(DRIVER_IMAGES), levels, [0] * DRIVER_IMAGES)
     chance = np.random.default_rng(0)
     votes = {
-        count: CopyVotes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
+        count: Votes(np.where(chance.random(count) < 0.9, 7, chance.integers(0, CLASSES, count)), CLASSES)
         for count in (100, 5000)
     }
     plan = plan_run(InstantPool(votes, size), inputs, chosen, secret())

@@ -128,10 +128,14 @@ def methods(
 def reloaded(smoothing: Smoothing, files: "NoiseFiles", images: Sequence[Levels], n: int) -> None:
     """Sound certification with noise from files, read again for each image."""
     worker, chosen = smoothing.replicas[0], settings(n0=N0, n=n)
-    voting = Voting(worker.model, smoothing.batch_for(images[0].shape, n), worker.model.identity().flags)
+    batch, flags = smoothing.batch_for(images[0].shape, n), worker.model.identity().flags
+    samples = ((Purpose.SELECTION, N0), (Purpose.ESTIMATION, n))
+    votings = [Voting(worker.model, min(batch, count), flags) for _, count in samples]
     for x in images:
-        samples = ((Purpose.SELECTION, N0), (Purpose.ESTIMATION, n))
-        counts = (sample_under_noise(voting, files, x, purpose, count) for purpose, count in samples)
+        counts = (
+            sample_under_noise(voting, files, x, purpose, range(count))
+            for voting, (purpose, count) in zip(votings, samples, strict=True)
+        )
         certify(*counts, smoothing.law, chosen)
 
 

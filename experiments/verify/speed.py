@@ -17,13 +17,14 @@ import soundsmooth as ss
 from soundsmooth.certification.certify import certify
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import settings
+from soundsmooth.models import Votes
 from soundsmooth.noise import Purpose
 from soundsmooth.runs.pipeline import terms_of
 from soundsmooth.runs.plan import plan_run
 from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
-from soundsmooth.smoothing.voting import CopyVotes
+from soundsmooth.smoothing.voting import counted
 
 CLASSES = 10
 
@@ -38,17 +39,19 @@ def fill(path: Path, count: int, votes: bool) -> None:
     inputs = Inputs(tuple(range(count)), [np.zeros((10, 1), np.int16)] * count, [0] * count)
     smoothing = ss.Smoother(scores, "0.25", batch_size=100).smoothing
     plan = plan_run(LocalPool(smoothing), inputs, settings(n=100_000), secret("speed", "ab" * 32))
-    with Store.begin(path, terms_of(plan, votes), inputs) as store, store.transaction():
+    with Store.begin(path, terms_of(plan, votes), inputs) as store, store.db.transaction():
         for place in range(count):
             p = chance.uniform(0.4, 1)
             for block in store.all_blocks:
                 others = chance.integers(1, CLASSES, block.count)
-                found = CopyVotes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
+                found = Votes(np.where(chance.random(block.count) < p, 0, others), CLASSES)
                 hits = packed_bits(found.labels == 0) if votes and block.purpose == Purpose.ESTIMATION else None
-                store.add_block(place, block, found.counts, hits, 0.1, plan.environment)
+                store.add_block(place, block, counted(found), hits, 0.1, plan.survey.environment)
             votes_cast = store.votes(place)
-            proved = certify(votes_cast.selection, votes_cast.estimation, plan.law, plan.settings)
-            store.add_certificate(place, plan.certificate(place, proved, votes_cast, None, plan.environment, 1.0))
+            proved = certify(votes_cast.selection, votes_cast.estimation, plan.survey.law, plan.settings)
+            store.add_certificate(
+                place, plan.certificate(place, proved, votes_cast, None, plan.survey.environment, 1.0)
+            )
 
 
 def main(count: int, votes: bool) -> None:

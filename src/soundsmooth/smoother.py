@@ -31,7 +31,8 @@ from .runs.information import names_of
 from .runs.lone_image import certify_image
 from .runs.plan import RunPlan, plan_run
 from .runs.pools import LocalPool, WorkerPool
-from .runs.run import OnResult, Run, begun_terms, check_run_path, finish_run, meter_of, run_secret, start_run
+from .runs.reader import terms_at
+from .runs.run import OnResult, Run, check_run_path, finish_run, meter_of, run_secret, start_run
 from .runs.stored import RunTerms
 from .smoothing.classifier import Smoothing
 from .smoothing.prediction import predict
@@ -103,14 +104,7 @@ class Smoother:
         )
         threads = thread_count(threads)
         check_layout(layout)
-        if (sigma is None) == (law is None):
-            raise ValueError(
-                'give either sigma, or the law of the noise: ss.Smoother(model, "0.25"), or law=ss.Gaussian("0.25")'
-            )
-        if sigma is not None:
-            warn_if_large(sigma, grid)
-            law = Gaussian(sigma, k, grid)
-        assert law is not None
+        law = _law_of(sigma, law, k, grid)
         self._model, self._layout = model, layout
         self._artifact, self._kept = None if artifact is None else Path(artifact), False
         self._options: dict[str, Any] = {
@@ -171,7 +165,7 @@ class Smoother:
         self,
         data: Any,
         labels: Any = None,
-        *,
+        *others: object,
         out: str | Path | None = None,
         n0: int | float = 100,
         n: int | float = 100_000,
@@ -209,15 +203,16 @@ class Smoother:
         Without it the run is in memory. `engine` is "local", "processes" or "ray". `on_result` is called with each
         certificate, or failure, as soon as it is stored. Failures are wrong answers, and a warning names the first.
         """
+        reject_positional(others, "certify_all(data, labels, n0=100, n=100_000) takes its settings by name")
         path, inputs = check_run_path(out), self._all(data, labels, every, limit)
         asked = _asked(radii, width, patience, looks, skip_wrong)
-        chosen, begun = settings(n0, n, alpha, bound, noise, **asked), begun_terms(path)
+        chosen, begun = settings(n0, n, alpha, bound, noise, **asked), terms_at(path)
         hidden, takes_over = run_secret(begun, seed, nonce), begun is None and seed is None
         kept = self.artifact_for(path)
         with self.pool(engine, begun, kept) as pool, ExitStack() as on_error:
             names = names_of(self._model, data)
             plan, store = start_run(
-                pool, inputs, chosen, hidden, path, may_take_over=takes_over, names=names, artifact=kept
+                pool, inputs, chosen, hidden, path, begun=begun, may_take_over=takes_over, names=names, artifact=kept
             )
             on_error.callback(store.close)
             self._tell(plan)
@@ -291,8 +286,8 @@ class Smoother:
 
     def _keep(self, plan: RunPlan) -> None:
         """Keep tuned kernels in the file that was named, once."""
-        if plan.artifact is not None and self._artifact is not None and not self._kept:
-            keep_artifact(self._artifact, plan.artifact)
+        if plan.survey.artifact is not None and self._artifact is not None and not self._kept:
+            keep_artifact(self._artifact, plan.survey.artifact)
             self._kept = True
 
     def _tell(self, plan: RunPlan) -> None:
@@ -302,8 +297,8 @@ class Smoother:
         if "notice" not in self._told and self.smoothing.model.demand == "auto" and plan.notice is not None:
             warn_user(plan.notice, IndependenceWarning)
             self._told.add("notice")
-        if "slower" not in self._told and plan.slower is not None:
-            warn_user(plan.slower)
+        if "slower" not in self._told and plan.survey.slower is not None:
+            warn_user(plan.survey.slower)
             self._told.add("slower")
 
     def with_batch_size(self, batch_size: int) -> "Smoother":
@@ -339,6 +334,20 @@ class Smoother:
         return LocalPool(replace(self.smoothing, batch=begun.batch))
 
 
+def _law_of(sigma: Rational | None, law: Law | None, k: Rational, grid: Grid) -> Law:
+    """The law that was given, or the normal one of this σ."""
+    if (sigma is None) == (law is None):
+        raise ValueError(
+            'give either sigma, or the law of the noise: ss.Smoother(model, "0.25"), or law=ss.Gaussian("0.25")'
+        )
+    if law is not None:
+        return law
+    assert sigma is not None
+    if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
+        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")
+    return Gaussian(sigma, k, grid)
+
+
 def _asked(
     radii: Radii | None, width: Rational | None, patience: float | None, looks: LooksAsked | None, skip_wrong: bool
 ) -> dict[str, Any]:
@@ -363,9 +372,3 @@ def warn_of_failures(run: Run) -> None:
         many, first = len(failures), failures[0]
         text = f"the model failed on {many} images, which count as wrong answers; image {first.index}: {first.error}"
         warn_user(text)
-
-
-def warn_if_large(sigma: Rational, grid: Grid) -> None:
-    """A warning about a σ that was probably meant for 0 … 255."""
-    if positive(sigma, "sigma") > LARGE_SIGMA and grid == IMAGES:
-        warn_user(f"sigma = {sigma} is very large: it is in units of the [0, 1] range, not of 0 … 255")

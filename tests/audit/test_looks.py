@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soundsmooth.audit import Gaussian, check_record, read_terms
-from soundsmooth.audit.bounds import Look
+from soundsmooth.audit.bounds import Look, clopper_pearson_below
 from soundsmooth.audit.looks import StopRule
 from soundsmooth.certification.goal import default_counts, default_levels, goal, looks_for
 from soundsmooth.certification.looks import Looks
@@ -254,3 +254,15 @@ def test_alpha_is_at_most_a_quarter_where_a_vote_may_depend_on_its_position(inde
     with pytest.raises(ValueError, match="independence is not proved, and alpha = 250001/1000000 is above 1/4"):
         read_terms(promised(alpha="250001/1000000", independence=independence, group=None, **lines))
     assert read_terms(promised(alpha="999/1000", **lines)).alpha == Fraction(999, 1000)  # proved
+
+
+def test_above_a_quarter_positions_can_make_a_certificate_false_too_often() -> None:
+    """Four copies at four positions: at α = 0.48 the bound is above ½ and above the mean with probability 0.492."""
+    chances = [Fraction(0), Fraction(3, 4), Fraction(3, 4), Fraction(7, 8)]
+    law = [Fraction(1)]
+    for p in chances:
+        law = [(1 - p) * stay + p * rise for stay, rise in zip([*law, 0], [0, *law], strict=True)]
+    mean, alpha = sum(chances) / 4, Fraction(12, 25)
+    bounds = [Fraction(clopper_pearson_below(hits, 4, alpha)) for hits in range(5)]
+    error = sum(q for q, bound in zip(law, bounds, strict=True) if bound > max(mean, Fraction(1, 2)))
+    assert alpha < Fraction(492, 1000) < error < Fraction(493, 1000)

@@ -92,6 +92,11 @@ def test_an_abstention_has_no_radius_whose_unit_could_be_told(certificate: ss.Ce
     assert "in units of" not in read(replace(certificate, label=None)._repr_html_()).text
 
 
+def test_the_card_says_what_was_paid_for_rounding(certificate: ss.Certificate) -> None:
+    assert "paid" not in read(certificate._repr_html_()).text
+    assert "paid for rounding 0.000003809 " in read(replace(certificate, paid=3.8081e-6)._repr_html_()).text
+
+
 def test_numbers_are_written_short_and_exactly() -> None:
     assert [short(text) for text in ("1/1000", "1/3", "1/4", "7", "x", "1/0")] == [
         "0.001",

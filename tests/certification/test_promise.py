@@ -19,6 +19,7 @@ from soundsmooth.models.digest import callable_digest
 from soundsmooth.noise import Gaussian
 from soundsmooth.runs.plan import plan_run, promise_of
 from soundsmooth.runs.pools import LocalPool
+from soundsmooth.runs.worker import ModelSurvey, WorkerKind
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.smoothing.prediction import predict
 
@@ -245,9 +246,9 @@ def test_promise_of_a_run_word_for_word() -> None:
     smoothing = Smoothing.of(CallableModel(halves), Gaussian("1/3", 2, grid), batch=7)
     images = Inputs((4,), (levels,), (1,))
     hidden = Secret(bytes(32))
-    promise = promise_of(
-        smoothing, smoothing.model.identity(), images, settings(5, 60, "0.01", "runner-up", "shared"), hidden
-    )
+    identity, kind = smoothing.model.identity(), WorkerKind("cpu", "any", "")
+    survey = ModelSurvey(identity, smoothing.law, 7, kind, {})
+    promise = promise_of(survey, images, settings(5, 60, "0.01", "runner-up", "shared"), hidden)
     assert promise.text.splitlines() == [
         "soundsmooth promise v1",
         "spec: 1",

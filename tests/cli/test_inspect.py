@@ -16,6 +16,8 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         flat = x.flatten(1)
+        if self.ways == "label":
+            return flat.argmax(1)
         if self.ways == "two":
             return flat[:, :2], flat
         if self.ways == "branch" and bool(x.sum() > 0):
@@ -23,6 +25,7 @@ class Net(torch.nn.Module):
         return (flat.softmax(0) if self.ways == "softmax" else flat)[:, :2]
 
 def two(): return Net("two").eval()
+def label(): return Net("label").eval()
 def branch(): return Net("branch").eval()
 def softmax(): return Net("softmax").eval()
 def plain(): return Net("plain").eval()
@@ -40,6 +43,8 @@ def test_several_outputs_are_an_error_and_no_missing_proof(tmp_path: Path, monke
     with pytest.raises(ValueError, match="the model has 2 outputs"):
         inspected("two", tmp_path, monkeypatch)
     assert inspected("two", tmp_path, monkeypatch, "0") == 0
+    with pytest.raises(ValueError, match="these are labels"):
+        inspected("label", tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(

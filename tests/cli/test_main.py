@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -42,6 +43,7 @@ def test_the_demo_shows_rows_a_table_and_the_next_command() -> None:
     assert "average certified radius" in out
     assert "soundsmooth certify --limit 1000 --n 100000 --out" in out
     assert "Self-chosen key (docs/audit.md)" in out
+    assert not {"issuer", "seed", "commitment", "nonce"} & set(re.findall("[a-z]+", out.lower()))
 
 
 def test_json_lines_round_trip_and_follow_the_seed(data: Path, tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def test_calls_of_our_own_interface_that_look_like_theirs_say_the_way_over() -> 
         smooth.certify(image(250), 100, 1000, 0.001, 100)
     with pytest.raises(TypeError, match=r"predict\(x, n=1000, alpha=0\.001\).*compat\.Smooth"):
         smooth.predict(image(250), 100, 0.001, 100)
+    with pytest.raises(TypeError, match=r"certify_all\(data, labels, n0=100, n=100_000\).*compat\.Smooth"):
+        smooth.certify_all([image(250)], [1], 100, 1000, 0.001, 100)
     with pytest.raises(TypeError, match=r"finds the number of classes itself; soundsmooth\.compat\.Smooth"):
         ss.Smoother(brightness, 10, 0.25)
     with pytest.raises(TypeError, match=r"has \.label and \.radius; soundsmooth\.compat\.Smooth"):

@@ -182,7 +182,7 @@ def test_votes_and_doubts_are_kept_for_the_outside(gpu: Gpu, monkeypatch: pytest
     model = SimpleNamespace(placement=InputPlacement("cuda:0"), flags=dict, vote=lambda _: Votes(labels, 2))
     voting = Voting(model, 2, {})
     wanted = votings.CopyRange(noise, np.zeros(3, np.int16), Purpose.ESTIMATION, range(2))
-    ((votes, found),) = votings.vote_on_copies(voting, [wanted], 2)
+    ((votes, found),) = votings.vote_on_copies(voting, [wanted])
     assert votes.labels is labels
     assert found is doubt
     assert labels.kept == doubt.kept == [gpu.outside]

@@ -13,7 +13,8 @@ import soundsmooth as ss
 from classifiers import brightness
 from soundsmooth.certification.promise import Inputs
 from soundsmooth.core.grid import IMAGES, Grid
-from soundsmooth.data.load import load
+from soundsmooth.data import items
+from soundsmooth.data.load import load, open_all
 from soundsmooth.runs import pipeline
 
 X = np.random.default_rng(1).integers(0, 256, (6, 3, 4, 5), np.uint8)
@@ -57,6 +58,25 @@ def test_the_same_levels_make_the_same_promise(name: str) -> None:
     by_hand = Inputs(range(6), [IMAGES.on_grid(image) for image in X], Y)
     assert promise.values["inputs"] == by_hand.digest()
     assert promise == smoother().commit(X, Y, seed="s", n=10)
+
+
+def test_a_generator_is_certified() -> None:
+    """A run names its data by the type, and a generator has no name of its own."""
+    run = smoother().certify_all(((x, y % 2) for x, y in generated()), seed="s", n=10, n0=5)
+    assert [each.truth for each in run] == [y % 2 for y in Y]
+
+
+@pytest.mark.parametrize(
+    ("many", "said"),
+    [("photos/1.png", r"PIL.Image.open\('photos/1.png'\)"), (Path("x.npy"), "PIL.Image.open"),
+     (torch.utils.data.DataLoader(list(X)), "DataLoader .* certify_all takes data sets"),
+     (torch.utils.data.TensorDataset(torch.from_numpy(X)), "TensorDataset .* certify_all takes data sets"),
+     (load(X), "Inputs .* certify_all takes data sets")],
+    ids=["text", "path", "loader", "data set", "loaded"],
+)  # fmt: skip
+def test_many_images_are_not_one(many: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        smoother().certify(many)
 
 
 def test_what_was_loaded_is_taken_as_it_is() -> None:
@@ -119,6 +139,54 @@ def test_names_for_what_has_none(source: Any) -> None:
         load(source, y_key="label")
 
 
+LEVELS = X / np.float32(255)
+#: The floats of image 4 are within rounding of the grid, and not on it.
+NEARLY = np.where(np.arange(6)[:, None, None, None] == 4, np.nextafter(LEVELS, np.float32(2)), LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (X, {}),
+        (X, {"every": 2, "limit": 2}),
+        (X, {"layout": "nhwc-to-nchw"}),
+        (LEVELS, {}),
+        (NEARLY, {"every": 2}),
+        (X.reshape(6, -1)[:, :1], {}),
+        (X.reshape(6, -1)[:, 0], {}),
+        (X.reshape(6, -1).view(np.matrix), {}),
+    ],
+)
+@pytest.mark.parametrize("elements", [1, 2 * X[0].size, 1 << 20])
+def test_rows_that_are_read_together_are_the_same(
+    elements: int, source: Any, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of an array are read several at once, or each alone where one pays for rounding: with the same result
+    as those of a list.
+    """
+    monkeypatch.setattr(items, "ELEMENTS_TOGETHER", elements)
+    together, alone = (load(each, labels=np.array(Y), **options) for each in (source, list(source)))
+    assert together.digest() == alone.digest()
+    assert (together.indices, together.labels, together.shape) == (alone.indices, alone.labels, alone.shape)
+    assert together.rounded == alone.rounded
+    assert bool(together.rounded) == (source is NEARLY)
+    assert together.given(IMAGES) == alone.given(IMAGES)
+
+
+@pytest.mark.parametrize("elements", [1, 2 * X[0].size, 1 << 20])
+def test_rows_that_are_read_together_are_named_one_by_one(elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "ELEMENTS_TOGETHER", elements)
+    off = LEVELS.copy()
+    off[3, 1, 2, 0] = 0.5
+    with pytest.raises(ValueError, match=r"^image 3: pixel \(1, 2, 0\) is 0\.5"):
+        load(off)
+    for label in (-1, 1 << 63):
+        with pytest.raises(ValueError, match=f"^image 5: label {label} is no class"):
+            load(X, labels=np.array([*Y[:5], label], dtype=np.int64 if label < 0 else np.uint64))
+    with pytest.raises(ValueError, match=r"^image 0: .* are for image files"):
+        load(X, crop=2)
+
+
 @pytest.mark.parametrize(("every", "limit", "numbers"), [(1, None, range(6)), (2, None, (0, 2, 4)), (4, 1, (0,))])
 @pytest.mark.parametrize("make", [lambda: X, lambda: list(X), lambda: iter(X)])
 def test_images_keep_their_numbers(make: Any, every: int, limit: int | None, numbers: Any) -> None:
@@ -141,6 +209,7 @@ def test_options_that_cannot_be(bad: dict[str, Any]) -> None:
         ([X[0], X[1][:, :3]], r"image 1: its shape is \[3, 3, 5\], and that of image 0 is \[3, 4, 5\].*the same shape"),
         ([Image.new("RGB", (4, 4)), Image.new("L", (4, 4))], r'image 1: .* some are grey: .*image\.convert\("RGB"\)'),
         ([Image.new("RGB", (4, 4)), Image.new("RGB", (4, 5))], "image 1: .*resize= and crop= make them equal"),
+        ((X, np.array(Y)), r"image 1: .* if these are labels, give them apart, as labels="),
         ([X[0], X[1] + 0.5], "image 1: pixel"),
         ([X[0], None], "image 1: the image has dtype object"),
         ([X[0], np.ma.masked_array(X[1], X[1] > 9)], "image 1: the image is a masked array"),
@@ -241,9 +310,45 @@ def test_where_the_values_come_from_is_beside_the_certificate_and_not_promised(t
     assert not ss.verify(tmp_path / "run.db", data=ss.load(pictures, resize=4, crop=3)).ok
 
 
+class Counted(list[np.ndarray]):
+    """Images that note which of them were read. The last one is no image."""
+
+    def __init__(self) -> None:
+        super().__init__([*X, np.full(X[0].shape, 0.3)])
+        self.read: set[int] = set()
+
+    def __getitem__(self, number: int) -> np.ndarray:  # type: ignore[override]
+        self.read.add(number)
+        return super().__getitem__(number)
+
+
+def test_images_that_are_asked_for_by_number_are_read_and_no_others() -> None:
+    source = Counted()
+    opened = open_all(source, labels=[*Y, 0])
+    assert len(opened) == 7
+    found = opened.pick([4, 1])
+    assert source.read == {4, 1}
+    assert (found.indices, found.labels) == ((4, 1), (Y[4], Y[1]))
+    assert np.array_equal(np.stack(found.levels), X[[4, 1]])
+    with pytest.raises(ValueError, match=r"^image 6: pixel .* is not on the grid"):
+        opened.pick([0, 6])
+
+
+@pytest.mark.parametrize("source", [X, list(X), iter(X), torch.from_numpy(X), load(X), LEVELS, NEARLY])
+def test_some_of_all_images_are_those_of_all(source: Any) -> None:
+    numbers = [5, 4, 0]
+    some, all_of_them = open_all(source).pick(numbers), load(NEARLY if source is NEARLY else X)
+    picked = all_of_them.pick(numbers)
+    assert some.indices == picked.indices == tuple(numbers)
+    assert some.digest() == picked.digest()
+    assert some.rounded == picked.rounded
+
+
 def test_the_auditors_data_is_all_of_it(tmp_path: Path) -> None:
     smoother().certify_all(ss.load(X, every=2), n=10, out=tmp_path / "run.db")
     assert ss.verify(tmp_path / "run.db", data=X).ok
+    others_off = np.where(np.arange(6)[:, None, None, None] % 2, np.float32(0.3), LEVELS)
+    assert ss.verify(tmp_path / "run.db", data=others_off).ok  # nothing is said of images that the run has not
     with pytest.raises(ValueError, match="all of it: load it without every and limit"):
         ss.verify(tmp_path / "run.db", data=ss.load(X, every=2))
 

@@ -61,6 +61,13 @@ def test_other_names_of_numpy_are_refused(name: str) -> None:
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\nK\x01bs.",  # a state for the class itself
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\n)RNbs.",
         b"\x80\x02}" + text("data") + b"cnumpy\nndarray\n)RK\x05bs.",
+        b"\x80\x02})" + 200 * b"2\x86" + b"K\x01s.",  # a key of 2²⁰⁰ parts, all of which would be hashed
+        b"\x80\x02}()" + 200 * b"2\x86" + b"K\x01u.",
+        b"(" + b")" + 200 * b"2\x86" + b"K\x01d.",
+        b"\x80\x04\x8f()" + 200 * b"2\x86" + b"\x90.",  # in a set
+        b"\x80\x04()" + 200 * b"2\x86" + b"\x91.",
+        b"\x80\x02})" + 3 * 10**5 * b"\x85" + b"K\x01s.",  # so deep that hashing it ends the process
+        b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b".",  # more bytes than there is memory
     ],
 )
 def test_anything_else_is_an_error_of_one_line(content: bytes) -> None:

@@ -5,6 +5,7 @@ The whole run, and how many checks of the inspector it would miss, is recorded i
 
 from pathlib import Path
 
+import cuts
 import dialect
 import fuzz
 import numpy as np
@@ -81,3 +82,9 @@ def test_what_only_planted_faults_have_found() -> None:
     assert [argued(unsqueeze, a=axes) for axes in ([9], [1, 1], [1])] == [False, False, True]
     slice_ = helper.make_node("Slice", ["y", "s", "e", "a"], ["z"])
     assert [argued(slice_, s=[0], e=ends, a=[1]) for ends in ([4, 4], [4])] == [False, True]
+
+
+def test_mutants_find_the_checks_of_the_argument() -> None:
+    package = Path(onnx_graph.__file__).parents[3]
+    found = [cuts.rewritten(module, (package / path).read_text())[1] for module, path in cuts.MODULES.items()]
+    assert sum(map(len, found)) > 100

@@ -29,3 +29,13 @@ def test_the_votes_of_the_table_are_those_of_the_run(row: dict[str, object]) -> 
 
 def test_the_tables_of_the_docs_are_the_stored_ones() -> None:
     assert measured.rendered(STORED, SECONDS) in (DOCS / "looks.md").read_text(encoding="utf-8")
+
+
+def test_no_gain_is_rounded_up() -> None:
+    """7.97 times is not 8 times."""
+    rows = [line.split(" | ")[1:] for line in measured.rendered(STORED, SECONDS).splitlines() if "×" in line]
+    timed = {f"{float(each['sigma']):.2f}": each["gain"] for each in SECONDS}
+    for row, each in zip(rows, STORED, strict=True):
+        gain = timed[each["sigma"]]
+        exact = each["times fewer"], gain["seconds"], gain["seconds"] / gain["copies"]
+        assert all(float(shown.rstrip("×")) <= value for shown, value in zip(row, exact, strict=False))

@@ -1,6 +1,7 @@
 """The comparison of ways to run: what it measures becomes a row of the table, and the networks can be made."""
 
 import argparse
+import json
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ def test_a_measurement_becomes_a_row(modes: ModuleType) -> None:
     assert set(found["seconds"]) == {"none forward", "none certify"}
     (row,) = [line for line in script("performance/modes_table.py").rows([found]).splitlines() if "embedded" in line]
     median = found["ratios"]["none certify / none forward"][0]
-    assert row.startswith("| embedded | 200 | float32 | none (default) | 100 | ")
+    assert row.startswith("| embedded, threads: 1 | 200 | float32 | none (default) | 100 | ")
     assert f"{median:.4f}" in row
 
 
@@ -56,6 +57,23 @@ def test_a_long_run_is_compiled_where_that_gains_enough() -> None:
     assert default({"none forward": 1.0}) == "none"
     assert default({"none forward": 1.0, "torch-compile forward": 0.99}) == "none"
     assert default({"none forward": 1.0, "torch-compile forward": 0.9}) == "torch-compile"
+
+
+def test_processors_and_gpus_have_a_table_each(tmp_path: Path) -> None:
+    page, seconds = tmp_path / "page.md", {"none forward": 2.0, "none certify": 2.0, "torch-compile forward": 1.0}
+    marks = [f"<!-- {mark} {end} -->" for mark in ("modes", "modes on a processor") for end in ("begin", "end")]
+    page.write_text("\n".join(marks))
+    ratios = {"none certify / none forward": [1.0, 1.0, 1.0]}
+    usual = {"n": 5, "precision": "float32", "images": 1, "threads": 2, "modes": {"none": {"batch": 100}}}
+    for device, network in (("cpu", "small"), ("some GPU", "large")):
+        found = {**usual, "device": device, "network": network, "seconds": seconds, "ratios": ratios}
+        (tmp_path / f"{network}.json").write_text(json.dumps(found))
+    script("performance/modes_table.py").main(page, sorted(tmp_path.glob("*.json")))
+    on_gpu, on_processor = page.read_text().split("<!-- modes end -->")
+    assert "| large | 5 | float32 | none | 100 |" in on_gpu
+    assert "| small, threads: 2 | 5 | float32 | none (default) | 100 |" in on_processor
+    assert "small" not in on_gpu
+    assert "large" not in on_processor
 
 
 def test_networks_are_measured_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

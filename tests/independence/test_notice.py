@@ -17,11 +17,11 @@ from soundsmooth.models.load import model_of
 
 
 def test_it_says_why_how_long_what_it_costs_and_the_way_out() -> None:
-    why = MissingProof("aten.reshape_as.default 'reshape_as': there is no rule for this operator")
+    why = MissingProof("aten.grid_sampler.default 'grid': there is no rule for this operator")
     assert describe_unproved(why, measured(), settings(n=100_000), 0.0031) == (
-        "independence is measured, not proved (aten.reshape_as.default 'reshape_as': there is no rule for this "
+        "independence is measured, not proved (aten.grid_sampler.default 'grid': there is no rule for this "
         "operator): 1000 rows of each image are voted again, each alone, about 3.1 s an image; it lowers p by about "
-        "0.0076. For a proof: another operator in its place may have a rule (flatten(1) instead of reshape_as); "
+        "0.0076. For a proof: another operator in its place may have a rule; "
         "soundsmooth inspect tells more (docs/independence.md)"
     )
 
@@ -79,6 +79,10 @@ class OneStep(torch.nn.Module):
             flat = flat.softmax(0)
         if self.step == "reshape":
             flat = x.reshape(4, -1).reshape(-1, 16)
+        if self.step == "mean":
+            flat = flat - flat.mean()
+        if self.step == "draw":
+            flat = torch.nn.functional.dropout(flat)
         if self.step == "branch" and bool(x.sum() > 0):
             flat = flat + 1
         return flat[:, :2]
@@ -91,6 +95,8 @@ class OneStep(torch.nn.Module):
         ("softmax", "batch axis"),
         ("reshape", "cuts rows up"),
         ("branch", "data-dependent"),
+        ("mean", "aten.mean.default"),
+        ("draw", "dropout.default"),
     ],
 )
 def test_reasons_of_the_inspector_have_an_advice(step: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +113,29 @@ def test_advice_about_branches_is_not_given_where_there_is_none() -> None:
     assert "torch.where" not in describe_unproved(
         MissingProof(reason, "it is a script"), CHECKED, settings(n=200), None
     )
+
+
+@pytest.mark.parametrize("independence", ["auto", "measured", "checked"])
+def test_a_wrong_shape_after_a_right_one_is_said_first_too(
+    independence: DemandName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
+    model = ss.Smoother(module, "1/2", independence=independence).smoothing.model
+    monkeypatch.setattr("soundsmooth.models.torch_module.why_not_alone", lambda *_: pytest.fail("a process is started"))
+    model.prepare((1, 8, 8), 10)
+    with pytest.raises(ValueError, match="failed on a batch of shape"):
+        model.prepare((1, 4, 4), 10)
+
+
+def test_what_is_said_is_about_inputs_of_this_shape() -> None:
+    """A shape that the module cannot take, tried before, leaves no word behind."""
+    smooth = ss.Smoother(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), "1/2")
+    certified = [smooth.certify(np.zeros((1, 8, 8), np.uint8), n=10)]
+    with pytest.raises(ValueError, match="failed on a batch of shape"):
+        smooth.certify(np.zeros((1, 4, 4), np.uint8), n=10)
+    with warnings.catch_warnings(action="error"):
+        certified.append(smooth.certify(np.zeros((1, 8, 8), np.uint8), n=10))
+    assert [each.independence for each in certified] == ["proved", "proved"]
 
 
 class Means(torch.nn.Module):

@@ -1,7 +1,7 @@
 """Ways to run a module (as it is, as a CUDA graph, compiled), and the largest batch that fits."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Lock
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.models import model_of
-from soundsmooth.models.compiled import PROMISED, CudaGraph, OncePerShape, forward_of
+from soundsmooth.models.compiled import PROMISED, CudaGraph, forward_of
 from soundsmooth.models.torch_module import TorchModel
 
 GPU = torch.cuda.is_available()
@@ -79,7 +79,7 @@ def test_the_compiler_chooses_nothing_by_timing(known: list[str] | None, monkeyp
         seen.append((config.deterministic, config.triton.autotune_pointwise))
 
     with config.patch(post_grad_custom_post_pass=settings):
-        forward_of(Spy(), "torch-compile", "cpu")(torch.ones(4, 1, 2, 2))
+        forward_of(Spy(), "torch-compile", torch.ones(4, 1, 2, 2))
     assert seen == [(True, True) if known is None else (False, False)]
 
 
@@ -95,7 +95,7 @@ def test_a_compiler_that_is_switched_off_is_an_error(off: str, monkeypatch: pyte
             RuntimeError, match=r"torch's compiler is switched off \(.*; compile none leaves the compiler out"
         ),
     ):
-        forward_of(torch.nn.Linear(4, 2), "torch-compile", "cpu")(torch.ones(4, 4))
+        forward_of(torch.nn.Linear(4, 2), "torch-compile", torch.ones(4, 4))
 
 
 @pytest.mark.usefixtures("fresh_compiler")
@@ -125,7 +125,7 @@ def test_too_little_memory_is_not_taken_for_a_missing_compiler(monkeypatch: pyte
     monkeypatch.setattr(torch.compiler, "compile", full)
     monkeypatch.setattr(torch, "compile", full)
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        forward_of(Net(), "torch-compile", "cpu")(torch.as_tensor(batch()))
+        forward_of(Net(), "torch-compile", torch.as_tensor(batch()))
 
 
 @pytest.mark.parametrize("compile", ["cuda-graph", "torch-compile"])
@@ -152,19 +152,7 @@ def test_the_way_is_a_flag_and_in_the_promise(way: str) -> None:
 
 def test_plain_is_the_module_itself() -> None:
     module = Net()
-    assert forward_of(module, "none", "cpu") is module
-
-
-def test_a_way_is_prepared_once_for_each_shape() -> None:
-    prepared = []
-
-    def prepare(x: torch.Tensor) -> Callable[[torch.Tensor], int]:
-        prepared.append(tuple(x.shape))
-        return lambda given: len(given)
-
-    forward = OncePerShape(prepare)
-    assert [forward(torch.zeros(rows, 2)) for rows in (3, 4, 3, 4, 3)] == [3, 4, 3, 4, 3]
-    assert prepared == [(3, 2), (4, 2)]
+    assert forward_of(module, "none", torch.zeros(1, 1, 2, 2)) is module
 
 
 @pytest.fixture

@@ -225,9 +225,9 @@ def test_what_a_process_that_was_taken_over_can_reach(
     with open(store, "rb") as held:
         os.set_inheritable(held.fileno(), True)  # and is not inherited for all that
         model = IsolatedOnnxModel(path, threads=1)
-    if landlock and not model._sandboxed.process.confined:
+    if landlock and not model._runtime.process.confined:
         pytest.skip("this kernel has no Landlock")
-    assert model._sandboxed.process.confined == landlock
+    assert model._runtime.process.confined == landlock
     *reached, variables, files, inherited = model.scores(BATCH)[0].tolist()
     loading, voting = reached[:7], reached[7:]
     assert voting == [0] * 7
@@ -275,13 +275,13 @@ def bad_answer(kind: str) -> str:
 def test_bad_answers_are_clear_errors(kind: str, message: str, path: Path, hook: Hook) -> None:
     hook(bad_answer(kind))
     model = IsolatedOnnxModel(path)
-    model._sandboxed.process._timeout = 1 if "no answer" in message else 120
+    model._runtime.process._timeout = 1 if "no answer" in message else 120
     with pytest.raises(ValueError, match=message) as caught:
         model.vote(BATCH)
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="the model's process was ended"):  # and it is not asked again
         model.vote(BATCH)
-    assert model._sandboxed.process._popen.returncode is not None
+    assert model._runtime.process._popen.returncode is not None
 
 
 def test_nan_and_errors_are_judged_here(path: Path, hook: Hook) -> None:
@@ -346,7 +346,7 @@ def test_only_onnx_files_on_the_processor(path: Path) -> None:
 
 def test_it_ends_with_its_model(path: Path) -> None:
     model = IsolatedOnnxModel(path)
-    process = model._sandboxed.process._popen
+    process = model._runtime.process._popen
     assert process.poll() is None
     del model
     assert process.poll() is not None
@@ -376,7 +376,7 @@ from soundsmooth.models.isolated import IsolatedOnnxModel
 from soundsmooth.models.sandbox import process
 process.PROGRAM = {str(process.PROGRAM)!r}
 model = IsolatedOnnxModel({str(path)!r})
-print(model._sandboxed.process.pid, flush=True)
+print(model._runtime.process.pid, flush=True)
 model.vote(np.zeros((5, 1, 2, 2), np.float32))
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

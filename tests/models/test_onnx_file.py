@@ -103,6 +103,17 @@ def test_one_logit_per_row_votes_and_is_proved(tmp_path: Path) -> None:
         assert (model.vote(batch).labels.tolist(), model.vote(batch).classes) == ([0, 1, 0], 2)
 
 
+def test_a_graph_that_returns_labels_is_told_so(tmp_path: Path) -> None:
+    """It has one number per row, as a graph with one logit has; but its classes are not two."""
+    graph = linear_graph()
+    graph.graph.node.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
+    del graph.graph.output[:]
+    graph.graph.output.append(helper.make_tensor_value_info("label", TensorProto.INT64, ["batch"]))
+    smooth = ss.Smoother(saved(graph, tmp_path), "1/4")
+    with pytest.raises(ValueError, match="these are labels"):
+        smooth.certify_all(np.zeros((2, 1, 2, 2), np.uint8), [2, 2], n=10)
+
+
 def test_external_weights_beside_the_model_are_read_once_and_hashed(tmp_path: Path) -> None:
     path = with_external_weights(tmp_path, "weights.bin")
     batch = np.ones((2, 1, 2, 2), np.float32)

@@ -84,8 +84,8 @@ def test_it_is_said_before_the_votes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_said_also_after_a_run_that_was_warned_of_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A short run says that nothing is proved; a long one sees that the graph is slow."""
     smooth = ss.Smoother(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), "1/4", threads=1)
-    first: Any = SimpleNamespace(notice="nothing is proved", slower=None)
-    second: Any = SimpleNamespace(notice="nothing is proved", slower="the graph is slow")
+    first: Any = SimpleNamespace(notice="nothing is proved", survey=SimpleNamespace(slower=None))
+    second: Any = SimpleNamespace(notice="nothing is proved", survey=SimpleNamespace(slower="the graph is slow"))
     with pytest.warns(IndependenceWarning, match="nothing is proved"):
         smooth._tell(first)
     with pytest.warns(UserWarning, match="the graph is slow") as found:
@@ -111,7 +111,7 @@ def test_it_is_compiled_where_that_pays(
     assert (PAYS, FASTER) == (300, 0.97)
     clock, compiled = Clock(), list[str]()
 
-    def forward_of(module: object, how: str, device: str):
+    def forward_of(module: object, how: str, batch: torch.Tensor):
         compiled.append(how)
         return clock.taking("compiled", after)
 

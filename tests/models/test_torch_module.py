@@ -1,6 +1,7 @@
 """torch modules as models: a private copy, in evaluation mode, in the precision that was asked for."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import soundsmooth as ss
 from soundsmooth.independence.proof import ProofReport, prove_torch
 from soundsmooth.independence.proof.report import not_proved
 from soundsmooth.models import model_of
@@ -118,6 +120,25 @@ def test_outputs_that_are_not_scores_are_refused(broken) -> None:
 
     with pytest.raises(ValueError, match=r"\[batch, classes\]"):
         TorchModel(Broken()).vote(some_batch())
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"), [(lambda x: x.argmax(1), "these are labels"), (lambda x: x[..., None], "at least 2"),
+                         (lambda x: x > 0, "real numbers")],
+)  # fmt: skip
+def test_a_proved_graph_without_scores_is_refused_before_any_vote(broken, said: str, tmp_path: Path) -> None:
+    class Broken(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return broken(x.flatten(1))
+
+    smooth, images = ss.Smoother(Broken(), "1/4"), np.zeros((2, 1, 2, 2), np.uint8)
+    for ask in (
+        lambda: smooth.certify(images[0], n=10),
+        lambda: smooth.certify_all(images, [3, 3], out=tmp_path / "r.db"),
+    ):
+        with pytest.raises(ValueError, match=f"^the model's output .*{said}"):
+            ask()
+    assert not list(tmp_path.iterdir())
 
 
 def test_flags_are_part_of_the_identity() -> None:

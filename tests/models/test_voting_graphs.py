@@ -1,5 +1,6 @@
 """What votes in a module's place, and how it runs: decided before the promise, and the same in each process."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -278,6 +279,19 @@ def test_who_says_none_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> N
     decisions = Decisions(monkeypatch, None)
     assert settled("none", VERY_LONG).promised == "none"
     assert decisions.asked == [("slower", 0)]
+
+
+def test_a_way_is_prepared_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = []
+
+    def prepare(module: object, how: str, batch: torch.Tensor) -> Callable[[torch.Tensor], int]:
+        prepared.append((how, tuple(batch.shape)))
+        return len
+
+    monkeypatch.setattr(voting_graphs, "forward_of", prepare)
+    graphs = VotingGraphs(net(), "torch-compile", CPU)
+    assert [graphs.forward(torch.zeros(rows, 2)) for rows in (3, 4, 3, 4, 3)] == [3, 4, 3, 4, 3]
+    assert prepared == [("torch-compile", (3, 2)), ("torch-compile", (4, 2))]
 
 
 def test_the_measurements_cost_at_most_two_percent(monkeypatch: pytest.MonkeyPatch) -> None:

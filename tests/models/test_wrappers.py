@@ -80,10 +80,14 @@ def test_workers_get_the_module_inside() -> None:
 
 
 def test_one_remark_says_what_was_unwrapped_and_how_to_compile() -> None:
+    wrapped = several(network())  # torch warns of itself when it first compiles
     with pytest.warns(UserWarning, match="the module inside is certified") as said:
-        ss.Smoother(several(network()), "0.25")
+        ss.Smoother(wrapped, "0.25")
     assert [str(each.message).partition(":")[0] for each in said] == ["DataParallel", "torch.compile"]
-    assert 'compile="torch-compile"' in str(said[1].message)
+    assert 'compile="torch-compile", or --compile torch-compile' in str(said[1].message)
+    assert "several GPUs" in str(said[0].message)
+    with pytest.warns(UserWarning, match="^AveragedModel: the module inside is certified$"):
+        ss.Smoother(torch.optim.swa_utils.AveragedModel(network()), "0.25")
     assert {each.filename for each in said} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -15,7 +15,7 @@ from soundsmooth.models.artifact import Artifact
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.runs import artifact_file
 from soundsmooth.runs.artifact_file import artifact_path, keep_artifact
-from soundsmooth.runs.run import begun_terms
+from soundsmooth.runs.reader import terms_at
 from soundsmooth.verification.promised import promised_smoothing
 
 IMAGES = np.random.default_rng(3).integers(0, 256, (3, 1, 2, 2), dtype=np.uint8)
@@ -50,7 +50,7 @@ def test_a_run_keeps_its_kernels_beside_it(tmp_path: Path, untimed: list[int]) -
         first, flags = counts(run), run.promise.flags
     kept = Artifact.of((tmp_path / "run.db.artifact").read_bytes())
     assert (flags["compile"], flags["artifact"]) == ("tuned", kept.digest)
-    assert begun_terms(out).batch == kept.way.batch == untimed[0] == 60
+    assert terms_at(out).batch == kept.way.batch == untimed[0] == 60
     with smoother().certify_all(IMAGES, out=out, limit=3, **SMALL) as run:
         assert counts(run) == first
     with smoother(compile="auto").certify_all(IMAGES, out=out, limit=3, **SMALL) as run:

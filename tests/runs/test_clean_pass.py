@@ -14,7 +14,6 @@ from soundsmooth.models.callables import Scores
 from soundsmooth.noise import Gaussian, Keystream, Purpose, Sampler
 from soundsmooth.runs import clean_pass, scheduler
 from soundsmooth.runs.pools import LocalPool, LocalWorker, WorkerDied
-from soundsmooth.runs.tasks import CleanVotes
 
 LEVELS = (40, 90, 120, 135, 220)
 PICTURES = np.stack([np.full((2, 2), level, np.uint8) for level in LEVELS])
@@ -113,8 +112,8 @@ def test_its_floats_are_those_of_no_noise() -> None:
         ([WorkerDied("gone")], None),
         ([RuntimeError("no")], None),
         ([], None),  # it hangs
-        ([CleanVotes([0])], None),  # fewer answers than images
-        ([[], CleanVotes([0, 0, 0, 1, 0])], Fraction(4, 5)),  # after outcomes of an image that was given up
+        ([(0,)], None),  # fewer answers than images
+        ([[], (0, 0, 0, 1, 0)], Fraction(4, 5)),  # after outcomes of an image that was given up
     ],
 )
 def test_a_worker_that_dies_hangs_or_errs_ends_no_run(

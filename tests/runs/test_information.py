@@ -73,6 +73,7 @@ def test_a_name_is_what_the_user_gave() -> None:
     assert names_of("m.onnx", Path("d.npz")) == {"model file": "m.onnx", "data file": "d.npz"}
     assert names_of(brightness_of_three, [1])["model file"] == "classifiers.brightness_of_three"
     assert names_of("m", [1])["data file"] == "builtins.list"
+    assert names_of("m", (each for each in [1]))["data file"] == "builtins.generator"
 
 
 def test_a_name_can_always_be_kept() -> None:

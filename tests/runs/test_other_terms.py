@@ -72,6 +72,15 @@ def replace_votes(found: RunTerms) -> RunTerms:
     return replace(found, votes=False)
 
 
+def test_of_flags_those_are_shown_that_differ() -> None:
+    long = " ".join(f"torch.flag{number}=True" for number in range(9))
+    old, new = f"autocast=False {long} threads=2", f"autocast=False {long} output=1 threads=1"
+    assert differences(terms(flags=old), terms(flags=new)) == ["flags: threads=2 -> output=1 threads=1"]
+    assert differences(terms(flags=old), terms(flags=old)) == []
+    assert differences(terms(flags="a=1 b=1"), terms(flags="b=1 a=1")) == ["flags: a=1 b=1 -> b=1 a=1"]
+    assert differences(terms(flags="a=1 b=1"), terms(flags="a=1")) == ["flags: b=1 -> none"]
+
+
 def test_seed_and_nonce_are_the_stored_ones_if_they_are_left_out(begun: RunTerms) -> None:
     other = terms(hidden=replace(secret("t"), nonce=b"n" * 32))
     assert options_to_add(begun, other) == {"seed": None, "nonce": None}

@@ -460,7 +460,7 @@ def test_blocks_under_different_software_are_a_finding(tmp_path: Path) -> None:
         work.close()
         store.db.execute('UPDATE environments SET text = \'{"torch": "one"}\'')  # as if it had been another version
         assert not list(store.findings())
-    later = dataclasses.replace(run, environment={"torch": "another"})
+    later = dataclasses.replace(run, survey=dataclasses.replace(run.survey, environment={"torch": "another"}))
     with open_store(tmp_path / "run.db", later) as store:
         store.db.execute("DELETE FROM certificates")
         store.db.execute("DELETE FROM blocks WHERE first = 40")

@@ -16,8 +16,7 @@ from runs.far_models import DiesOnce, HangsOnce, Once, Slow, batch_mean
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
-from soundsmooth.independence.check import DependentRowsError
-from soundsmooth.models import Identity
+from soundsmooth.models import Identity, Votes
 from soundsmooth.runs import voter, worker
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -28,7 +27,6 @@ from soundsmooth.runs.stored import Failure
 from soundsmooth.runs.tasks import Outcome
 from soundsmooth.runs.worker import Worker, WorkerKind
 from soundsmooth.smoothing.recipe import SmootherRecipe
-from soundsmooth.smoothing.voting import CopyVotes
 from soundsmooth.verification import audit_file
 
 COUNT = 4
@@ -114,7 +112,7 @@ class FakePool(WorkerPool):
     def wait(self, workers: list[FakeWorker], seconds: float) -> list[Message]:
         busy = [worker for worker in workers if worker.calls]
         self.chance.shuffle(busy)
-        return [Message(worker, self._answer(worker)) for worker in busy[: 1 + self.chance.randrange(self.size)]]
+        return [(worker, self._answer(worker)) for worker in busy[: 1 + self.chance.randrange(self.size)]]
 
     def _answer(self, worker: FakeWorker) -> object:
         method, arguments = worker.calls.popleft()
@@ -207,7 +205,7 @@ class Wrong(FakePool):
         return [Outcome(arguments[0], self.answer, (), 0.0)] if method == "give" else found
 
 
-@pytest.mark.parametrize("answer", [(CopyVotes(np.zeros(19, np.int64), 2),), np.ones(20, bool)])
+@pytest.mark.parametrize("answer", [(Votes(np.zeros(19, np.int64), 2),), np.ones(20, bool)])
 def test_answers_of_the_wrong_size_are_never_counted(answer: object, tmp_path: Path) -> None:
     pool = Wrong()
     pool.answer, plan = answer, planned(pool)
@@ -239,7 +237,7 @@ def test_mixed_kinds_are_promised_and_named_if_allowed(tmp_path: Path, monkeypat
 
 def test_what_is_promised_as_checked_is_checked_there() -> None:
     """Ledger, row 6: votes by company are seen, before anything is promised."""
-    with pytest.raises(DependentRowsError, match="the vote of a row depends on its batch"):
+    with pytest.raises(ValueError, match="the vote of a row depends on its batch"):
         planned(FakePool(recipe(batch_mean)))
 
 

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,8 @@ from runs.test_pools import COUNT, elsewhere, here, locally, planned, recipe, ro
 from runs.test_pools_looks import looking, looking_recipe
 from soundsmooth.runs import ray_pool
 from soundsmooth.runs.pipeline import certify_into, open_store
-from soundsmooth.runs.pools import LocalPool
-from soundsmooth.runs.ray_pool import Need, RayPool
+from soundsmooth.runs.pools import LocalPool, WorkerDied
+from soundsmooth.runs.ray_pool import Need, RayPool, RayWorker
 
 ray: Any = pytest.importorskip("ray", reason="Ray is an extra: pip install 'soundsmooth[ray]'")
 TESTS = Path(__file__).parents[1]
@@ -118,6 +119,29 @@ def test_what_answers_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(ValueError, match="a Ray address is HOST:PORT"), RayPool(recipe(), Need(), 1, address):
         pass
+
+
+LOSSES = [
+    ray.exceptions.OutOfMemoryError("the node is nearly full"),
+    ray.exceptions.NodeDiedError("gone"),
+    ray.exceptions.WorkerCrashedError(),
+    ray.exceptions.ActorDiedError(),
+]
+
+
+@pytest.mark.parametrize("error", LOSSES, ids=lambda error: type(error).__name__)
+def test_a_worker_that_ray_has_ended_is_lost_and_not_the_run(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends workers where a machine's memory is nearly full: that is a death like any other."""
+
+    def get(_: object) -> None:
+        raise error
+
+    pool, worker = RayPool(recipe(Meeting(TESTS, 2)), Need(cpus=1)), RayWorker(None)
+    worker.answers.append("an answer")
+    monkeypatch.setattr(pool, "_ray", SimpleNamespace(exceptions=ray.exceptions, get=get))
+    found = pool._read(worker)
+    assert isinstance(found, WorkerDied)
+    assert found.suspicious
 
 
 def test_what_a_worker_takes() -> None:

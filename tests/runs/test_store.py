@@ -31,7 +31,7 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import VoteBlock, block_size, hits_of, packed_bits, vote_blocks
-from soundsmooth.smoothing.voting import CopyRange, CopyVotes, PendingVotes, Voting
+from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting, counted
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)
 
@@ -80,8 +80,8 @@ def test_blocks_cover_each_sample_once_and_in_order(n0: int, n: int, size: int) 
 
 def test_a_bitmap_holds_the_hits() -> None:
     labels = np.array([1, 0, -1, 1, 2, 1, 1, 0, 1, 0, 1])
-    votes = CopyVotes(labels, 3)
-    assert votes.counts == Counts((3, 6, 1), 1)
+    votes = Votes(labels, 3)
+    assert counted(votes) == Counts((3, 6, 1), 1)
     packed = packed_bits(votes.labels == 1)
     assert np.array_equal(hits_of(packed, 11), labels == 1)
     for wrong in (8, 10, 17, 100):
@@ -122,9 +122,9 @@ def test_votes_are_fetched_from_the_device_and_doubts_settled(doubt: int) -> Non
     block = VoteBlock(Purpose.ESTIMATION, 10, 7)
     x = np.zeros(1 << 18, np.int16)  # so large that a batch's noise is made by itself
     wanted = CopyRange(Doubtful(doubt), x, block.purpose, block.copies)
-    (votes,) = PendingVotes(Voting(OnDevice(), 2, {}), [wanted], 2).votes()
+    (votes,) = PendingVotes(Voting(OnDevice(), 2, {}), [wanted]).votes()
     assert votes.labels.tolist() == [0, 1, 0, 1, 0, 1, 0]
-    assert votes.counts == Counts((4, 3, 0), 0)
+    assert counted(votes) == Counts((4, 3, 0), 0)
 
 
 def test_the_first_stored_block_wins(store: Store) -> None:
@@ -156,7 +156,7 @@ def test_a_block_with_more_votes_than_copies_gives_no_certificate(tmp_path: Path
 
 def test_a_transaction_is_kept_whole_or_not_at_all(store: Store) -> None:
     def interrupted() -> None:
-        with store.transaction():
+        with store.db.transaction():
             store.add_block(0, FIRST, Counts((20, 0, 0), 0), None, 0.0, {})
             store.add_finding(0, "never seen")
             raise KeyboardInterrupt

@@ -43,7 +43,7 @@ def test_what_is_interrupted_in_memory_is_not_there() -> None:
     with Store.begin(None, terms_of(run), run.inputs) as store:
 
         def interrupted() -> None:
-            with store.transaction():
+            with store.db.transaction():
                 store.add_finding(0, "never seen")
                 raise KeyboardInterrupt
 

@@ -73,6 +73,26 @@ def test_smaller_batches_may_be_tried(n: int, radii: str | None, given: int | No
     assert smooth._other_batches(first, chosen) == sizes
 
 
+@pytest.mark.parametrize(
+    ("n", "radii", "given", "sizes"),
+    [
+        (100_000, None, None, [100, 50, 25]),
+        (100_000, "0.5", None, [100, 50, 25]),
+        (100_000, None, 64, [64]),
+        (90, None, None, [90, 45, 22]),
+        (1, None, None, [1]),
+    ],
+)
+def test_on_a_cpu_smaller_batches_than_the_usual_may_be_tried(
+    n: int, radii: str | None, given: int | None, sizes: list[int]
+) -> None:
+    chosen, model = settings(n=n, radii=radii), Fits(10**6, placement=None)
+    smooth = replace(smoothing(model), batch=given)
+    first = min(smooth.batch_of((3, 32, 32), chosen), n)
+    assert smooth._other_batches(first, chosen) == sizes
+    assert model.asked == 0
+
+
 def test_tuned_kernels_have_their_own_batch() -> None:
     model = Fits(10**6, tuned_batch=2500)
     assert smoothing(model).batch_for((3, 32, 32), 100_000) == 2500

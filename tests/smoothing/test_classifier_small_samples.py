@@ -6,7 +6,7 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.certification.settings import settings
-from soundsmooth.smoothing.classifier import CPU_BATCH, estimation_batch
+from soundsmooth.smoothing.classifier import CPU_BATCH, voting_batch
 
 IMAGE = np.full((1, 2, 2), 130, np.uint8)
 
@@ -50,4 +50,4 @@ def test_where_it_does_not_mix_it_is_proved() -> None:
 def test_the_rows_that_vote_together(n: int, radii: str | None, noise: str, rows: int) -> None:
     """Images with looks share whole batches, however few copies each has."""
     chosen = settings(n=n, radii=radii, noise=noise)
-    assert estimation_batch(ss.Smoother(Mixing(3), "1/2", threads=1).smoothing.model, CPU_BATCH, chosen) == rows
+    assert voting_batch(ss.Smoother(Mixing(3), "1/2", threads=1).smoothing.model, CPU_BATCH, chosen) == rows

@@ -25,8 +25,7 @@ def job(chosen: Settings) -> VotingJob:
 
 def batches(chosen: Settings) -> list[int]:
     made = job(chosen)
-    voting = made.voting(SMOOTHING.replicas[0])
-    return [made.batch_for(voting, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)]
+    return [made.voting(SMOOTHING.replicas[0], each).batch for each in (Purpose.SELECTION, Purpose.ESTIMATION)]
 
 
 def test_a_small_sample_is_one_batch_of_its_own_size() -> None:

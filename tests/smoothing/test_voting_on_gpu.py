@@ -21,7 +21,7 @@ from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.sources import FreshNoise, SharedNoise
-from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting, sample_under_noise, vote_on_copies
+from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting, counted, sample_under_noise, vote_on_copies
 from tied_laws import beginning, forced
 
 GPU = torch.cuda.is_available()
@@ -184,15 +184,15 @@ def test_nothing_waits_for_the_gpu_before_the_counts(compilation: str) -> None:
     voting = Voting(model, BATCH, model.flags())
     copies = [CopyRange(noise, IMAGE, Purpose.ESTIMATION, range(25))]
 
-    PendingVotes(voting, copies, BATCH).votes()  # compiles, records and uploads
+    PendingVotes(voting, copies).votes()  # compiles, records and uploads
     torch.cuda.set_sync_debug_mode("error")
     try:
-        votes = PendingVotes(voting, copies, BATCH)
+        votes = PendingVotes(voting, copies)
         changed = model.changes()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     (found,) = votes.votes()
-    assert found.counts == on_cpu(a_law, IMAGE)[1]
+    assert counted(found) == on_cpu(a_law, IMAGE)[1]
     assert not changed()
 
 
@@ -220,7 +220,7 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
     x = np.tile(IMAGE, (1, 16, 16))
 
     def labels() -> list[int]:
-        parts = list(vote_on_copies(voting, [CopyRange(noise, x, Purpose.ESTIMATION, range(20_000))], 500))
+        parts = list(vote_on_copies(voting, [CopyRange(noise, x, Purpose.ESTIMATION, range(20_000))]))
         return torch.cat([votes.labels for votes, _ in parts]).tolist()
 
     two = [labels() for _ in range(3)]

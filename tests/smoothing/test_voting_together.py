@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def copies(place: int, first: int, count: int) -> CopyRange:
 
 def labels(ranges: Sequence[CopyRange], batch: int) -> list[list[int]]:
     voting = Voting(MODEL, batch, MODEL.flags())
-    return [votes.labels.tolist() for votes in PendingVotes(voting, ranges, batch).votes()]
+    return [votes.labels.tolist() for votes in PendingVotes(voting, ranges).votes()]
 
 
 @given(spans, st.integers(1, 30), st.sampled_from([1, 64, 1 << 19]))
@@ -92,11 +93,11 @@ def test_noise_is_made_ahead_where_a_core_and_memory_are_left(
     noise = Noting()
     ranges = [CopyRange(noise, np.full((2, 2), 115, np.int16), Purpose.ESTIMATION, range(30))]
     voting = Voting(MODEL, 10, MODEL.flags())
-    (found,) = PendingVotes(voting, ranges, 10).votes()
+    (found,) = PendingVotes(voting, ranges).votes()
     assert len(noise.threads) == 3
     assert all((thread is not threading.current_thread()) == ahead for thread in noise.threads)
     monkeypatch.undo()
-    (alone,) = PendingVotes(voting, ranges, 30).votes()
+    (alone,) = PendingVotes(replace(voting, batch=30), ranges).votes()
     assert found.labels.tolist() == alone.labels.tolist()
 
 

@@ -4,6 +4,7 @@ A naive forger leaves everything else as it was. A consistent one computes anew 
 commitment, sums, bitmaps, bounds, radii, digests and checksums.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -20,17 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from soundsmooth.certification.certificate import FIELDS as CERTIFICATE
 from soundsmooth.certification.certificate import Certificate
 from soundsmooth.certification.certify import Counts, Measurement, certify
 from soundsmooth.certification.fields import checksum
-from soundsmooth.certification.promise import Promise, Secret
+from soundsmooth.certification.promise import FIELDS, OPTIONAL, Promise, Secret
 from soundsmooth.certification.settings import promised_settings
 from soundsmooth.certification.votes import counts_of, votes_text
-from soundsmooth.exact import price_above
+from soundsmooth.exact import BOUNDS, price_above
 from soundsmooth.independence.measure import rows_by_block, sample_rows
 from soundsmooth.noise import Purpose, promised_law
-from soundsmooth.runs.schema import SCHEMA
-from soundsmooth.smoothing.blocks import VoteBlock, hits_of, packed_bits
+from soundsmooth.runs.image_votes import ImageVotes, image_votes
+from soundsmooth.runs.schema import SCHEMA, VERSION, stored_fields
+from soundsmooth.smoothing.blocks import VoteBlock, hits_of, packed_bits, vote_rounds
 
 NAIVE, CONSISTENT = "naive", "consistent"
 DEEP = 5000
@@ -43,7 +46,7 @@ GROUPS = {
     "JSON: promise": ("record: promise",),
     "JSON: claims, votes, key": tuple(
         f"record: {name}" for name in ("index", "label", "radius", "p_", "truth", "selection", "estimation", "measured",
-        "paid", "commitment", "seed", "nonce", "key")
+        "paid", "looks", "aborted", "coin", "commitment", "seed", "nonce", "key")
     ),
     "JSON: other fields": ("record: ",),
     "JSON: the file": ("lines of the file",),
@@ -122,7 +125,8 @@ def other_votes(old: str, chance: random.Random) -> Iterator[object]:
     """Other texts where votes are kept: a vote moved, doubled or taken away, and texts that say the same otherwise."""
     held = json.loads(old)
     number, votes = held["classes"], held["votes"]
-    first = next(iter(votes))
+    first = next(iter(votes), "0")
+    votes = votes or {first: 0}
     yield from (old.replace(":", ": "), old.replace("}", ",}"), old.replace('"votes":{', f'"votes":{{"{first}":1,'))
     for classes in (number + 1, number - 1, 1, 0, -1, 10**6, 10**9, float(number), True, str(number), None):
         yield _dumped({"classes": classes, "votes": votes})
@@ -151,6 +155,25 @@ def other_bitmaps(old: bytes, chance: random.Random) -> Iterator[object]:
     yield from (zlib.compress(bytes(255 - byte for byte in raw)), zlib.compress(bytes(1 << 20)), old + old)
     yield zlib.compress(np.packbits(np.roll(bits, 1)).tobytes())
     yield from others(old, chance)
+
+
+def other_looks(old: str, chance: random.Random) -> Iterator[object]:
+    """Other texts where looks are kept: one less, one more, another order, other numbers and kinds of numbers."""
+    held = json.loads(old)
+    yield from (json.dumps(new) for new in other_lists(held))
+    yield from (old.replace(" ", ""), old.replace("[", "("), old.replace("[", "[1e400, ", 1), old.replace(",", ",,", 1))
+    for at, look in enumerate(held):
+        for part, number in enumerate(look):
+            for new in (number + 1, number - 1, -number, 0, 10**30, float(number), True, str(number), None, math.nan):
+                changed = [*look[:part], new, *look[part + 1 :]]
+                yield json.dumps([*held[:at], changed, *held[at + 1 :]])
+        yield from (json.dumps([*held[:at], new, *held[at + 1 :]]) for new in ([], look[:2], [*look, 0], None, 5))
+    yield from other_texts(old, chance)
+
+
+def other_lists(old: list[Any]) -> Iterator[list[Any]]:
+    """One less, at either end; one twice; another order; none."""
+    yield from (old[:-1], old[1:], old + old[-1:], old[:1] + old, old[::-1], [])
 
 
 def _dumped(value: object) -> str:
@@ -194,6 +217,30 @@ LINES: dict[str, tuple[str, ...]] = {
         "0" * 64, f"{'0' * 64} tolerance=1/4194304", f"{'0' * 64} tolerance=1/8388608", f"{'0' * 64} tolerance=0",
         f"{'0' * 64} tolerance=1/0", f"{'0' * 64} tolerance=1/4194304 ", f"{'0' * 64} tolerance=2/8388608", "none",
         f"{'A' * 64} tolerance=1/4194304", f"{'0' * 64} tolerance=1/2", "tolerance=1/4194304",
+    ),
+    "looks": (
+        "40=1/4000 100=1/4000 200=1/2000", "200=1/1000", "40=1/2000 200=1/2000", "40=1/2000 100=1/2000 200=1/2000",
+        "40=1/2000 100=1/2000", "100=1/2000 40=1/4000 200=1/4000", "40=1/2000 40=1/4000 200=1/4000", "40 100 200",
+        "40=0 200=1/1000", "40=-1/1000 200=2/1000", "40=1/2000 200=2/4000", "40=5e-4 200=1/2000", "200=1/1000 ",
+        f"40=1/{10**30} 200={Fraction(1, 1000)}", f"40=1/{10**150} 200=1/2000", f"40=1/{10**3000} 200=1/2000",
+        "0=1/2000 200=1/2000", "040=1/2000 200=1/2000", "20=1/4000 40=1/4000 200=1/2000", "45=1/2000 200=1/2000",
+        " ".join(f"{n}=1/200000" for n in range(101, 201)), "40=1/2000 200=1/2000 400=1/2000", "200=1/1000=1/1000",
+    ),
+    "radii": (
+        "0=0x1.0000000000001p-1", "0=0x1.0000000000000p-1", "1/4=0x1.0000000000001p-1", "1/4=0x1.f000000000000p-1",
+        "0=0x1.0000000000001p-1 1/4=0x1.f000000000000p-1 1/8=0x1.8000000000000p-1", "0=0x1.0000000000000p+0",
+        "0=0x1.0000000000001p-1 0=0x1.0000000000002p-1", "0=nan", "0=inf", "0=0.75", "1/4", "-1/4=0x1.8000000000000p-1",
+        "2/8=0x1.f000000000000p-1", "0.25=0x1.f000000000000p-1", "0=0x1.8000000000000p-1 1/4=0x1.8000000000000p-1",
+        f"{10**400}=0x1.fffffffffffffp-1", " ".join(f"{k}/10007=0x1.f{k:012x}p-1" for k in range(1, 260)),
+    ),
+    "go on": (
+        "none none", "0-40 0-100", "0-40 none", "none", "0-40 0-100 0-200", "40-0 none", "0-41 none", "0-3,4-40 none",
+        "0-40,0-40 none", "00-40 none", "0-40, none", "None none", "-1-40 none",
+    ),
+    "wrong labels": ("skipped", "kept", "Skipped", "skipped "),
+    "group": (
+        "2 images 100 copies", "1 images 1 copies", "100000 images 1000000000 copies", "0 images 100 copies",
+        "2 images 0 copies", "100001 images 10 copies", "2", "02 images 100 copies", "2 images 100 copies ",
     ),
 }  # fmt: skip
 
@@ -333,6 +380,8 @@ def _fields(path: Path, chance: random.Random) -> Iterator[Forgery]:
             values = others(old, chance)
             if column in ("votes", "selection", "estimation"):
                 values = other_votes(old, chance)
+            elif column == "looks" and old is not None:
+                values = other_looks(old, chance)
             elif kind == "BLOB" and column != "digest" and old is not None:
                 values = other_bitmaps(old, chance)
             undone = (table, column) in UNDONE
@@ -431,52 +480,63 @@ def reissue(db: sqlite3.Connection, fixed: bool = False) -> None:
     held = dict(db.execute("SELECT name, value FROM run"))
     promise = Promise.of_text(held["promise"])
     db.execute("UPDATE run SET value = ? WHERE name = 'commitment'", (promise.commitment,))
-    secret = Secret(bytes.fromhex(held["seed"]), bytes.fromhex(held["nonce"]))
     environments = {id: json.loads(text) for id, text in db.execute("SELECT id, text FROM environments")}
-    again = rows_again(promise)
-    rows = db.execute(
-        "SELECT place, number, truth, label, radius, p_lower, p_upper, selection, estimation, lost, paid, environment, "
-        "seconds FROM certificates JOIN images USING (place)"
-    ).fetchall()
-    for (
-        place,
-        number,
-        truth,
-        label,
-        radius,
-        p_lower,
-        p_upper,
-        selection,
-        estimation,
-        lost,
-        paid,
-        environment,
-        seconds,
-    ) in rows:
-        counts0, counts = counts_of(selection), counts_of(estimation)
+    fields = stored_fields(VERSION)
+    names = [column.name for _, column in fields]
+    query = f"SELECT place, number, truth, {', '.join(names)} FROM certificates JOIN images USING (place)"
+    for place, number, truth, *cells in db.execute(query).fetchall():
+        values = {field.name: column.value(cell) for (field, column), cell in zip(fields, cells, strict=True)}
+        environment, lost, again = values["environment"], values["measured"], rows_again(promise)
+        values["environment"] = environments.get(environment, {})
+        values["measured"] = None if lost is None or again is None else Measurement(again, lost)
+        new = Certificate(
+            index=number, truth=truth, promise=promise, seed=held["seed"], nonce=held["nonce"], **values
+        )  # fmt: skip
         if not fixed:
-            counts0, counts = (_summed(db, place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION))
-            lost = _realone(db, promise, secret, place, number, environment)
-            measured = None if lost is None or again is None else Measurement(again, lost)
-            settings, law = promised_settings(promise.values), promised_law(promise.values)
-            paid = due(promise, paid)
-            found = certify(counts0, counts, law, settings, measured, paid)
-            label, radius, p_lower, p_upper = found.label, found.radius, found.p_lower, found.p_upper
-        measured = None if lost is None or again is None else Measurement(again, lost)
-        line = Certificate(
-            index=number, label=label, radius=radius, p_lower=p_lower, p_upper=p_upper, truth=truth, selection=counts0,
-            estimation=counts, promise=promise, seed=held["seed"], nonce=held["nonce"],
-            environment=environments.get(environment, {}), seconds=seconds, measured=measured, paid=paid,
-        ).to_json()  # fmt: skip
-        if not fixed:
-            db.execute(
-                "UPDATE certificates SET label = ?, radius = ?, p_lower = ?, p_upper = ?, selection = ?, "
-                "estimation = ?, lost = ?, paid = ? WHERE place = ?",
-                (label, radius, p_lower, p_upper, votes_text(counts0), votes_text(counts), lost, paid, place),
-            )
-        db.execute(
-            "UPDATE certificates SET digest = ? WHERE place = ?", (hashlib.sha256(line.encode()).digest(), place)
-        )
+            new = _recounted(db, place, new, environment)
+            cells = [column.cell(field.of(new)) for field, column in fields]
+            cells[names.index("environment")] = environment
+        digest = hashlib.sha256(new.to_json().encode()).digest()
+        setting = ", ".join(f"{name} = ?" for name in (*names, "digest"))
+        db.execute(f"UPDATE certificates SET {setting} WHERE place = ?", (*cells, digest, place))
+
+
+def _recounted(db: sqlite3.Connection, place: int, old: Certificate, environment: int) -> Certificate:
+    """The certificate that follows from the blocks and from the rows that were voted alone."""
+    looked = _looked(db, place, old)
+    counts = [_summed(db, place, purpose) for purpose in (Purpose.SELECTION, Purpose.ESTIMATION)]
+    if looked is not None:
+        counts = [looked.selection, looked.estimation]
+        aborted = True if looked.missing else None
+        old = dataclasses.replace(old, looks=looked.looks, aborted=aborted)
+    secret = Secret(bytes.fromhex(old.seed), bytes.fromhex(old.nonce))
+    lost = _realone(db, old.promise, secret, place, old.index, environment, counts[1].total)
+    again = rows_again(old.promise)
+    measured = None if lost is None or again is None else Measurement(again, lost)
+    return recertified(dataclasses.replace(old, selection=counts[0], estimation=counts[1], measured=measured))
+
+
+def _looked(db: sqlite3.Connection, place: int, old: Certificate) -> ImageVotes | None:
+    """What the blocks say of the looks that were taken, where looks are promised. An image whose blocks end before the
+    promised rule ends it was ended from outside, and the forger says so.
+    """
+    settings = promised_settings(old.promise.values)
+    if settings.looks is None:
+        return None
+    (size,) = db.execute("SELECT value FROM run WHERE name = 'block'").fetchone()
+    rows = db.execute("SELECT purpose, first, count, votes FROM blocks WHERE place = ?", (place,))
+    there = {VoteBlock(Purpose(purpose), first, count): counts_of(votes) for purpose, first, count, votes in rows}
+    return image_votes(settings, vote_rounds(settings, int(size)), old.truth, there)
+
+
+def recertified(old: Certificate) -> Certificate:
+    """The certificate that follows from its own counts, looks and rows, under its own promise and key."""
+    settings, law = promised_settings(old.promise.values), promised_law(old.promise.values)
+    secret, paid = Secret(bytes.fromhex(old.seed), bytes.fromhex(old.nonce)), due(old.promise, old.paid)
+    looks = None if settings.looks is None else old.looks
+    coin = secret.coin(old.promise, old.index) if BOUNDS[settings.bound].coin else None
+    found = certify(old.selection, old.estimation, law, settings, old.measured, paid, looks, coin)
+    return dataclasses.replace(old, **dataclasses.asdict(found), paid=paid, looks=looks, coin=coin)
 
 
 def due(promise: Promise, paid: float | None) -> float | None:
@@ -489,7 +549,7 @@ def due(promise: Promise, paid: float | None) -> float | None:
 
 
 def _realone(
-    db: sqlite3.Connection, promise: Promise, secret: Secret, place: int, number: int, environment: int
+    db: sqlite3.Connection, promise: Promise, secret: Secret, place: int, number: int, environment: int, copies: int
 ) -> int | None:
     """Rows alone as promise, key and bitmaps name them: what is stored is kept where it fits, the others are kept."""
     blocks = [
@@ -498,7 +558,6 @@ def _realone(
             "SELECT purpose, first, count, hits FROM blocks WHERE place = ? ORDER BY purpose, first", (place,)
         )
     ]
-    copies = sum(block.count for block, _ in blocks if block.purpose == Purpose.ESTIMATION)
     drawn = sample_rows(secret, promise, number, copies)
     if drawn is None:
         return None
@@ -657,6 +716,7 @@ def _promises(path: Path, chance: random.Random) -> Iterator[Forgery]:
         ):
             if some != lines:
                 yield from _promised("promise's lines", f"{name}: {what}", "\n".join([title, *some, ""]))
+    yield from _added_lines(title, dict(line.split(": ", 1) for line in lines))
     for what, changed in (
         ("CRLF", text.replace("\n", "\r\n")), ("no last line end", text[:-1]), ("one more", text + "\n"),
         ("other title", text.replace("v1", "v2", 1)), ("no title", text.partition("\n")[2]), ("title", title + "\n"),
@@ -664,6 +724,20 @@ def _promises(path: Path, chance: random.Random) -> Iterator[Forgery]:
         ("vertical tab", text.replace("\n", "\v")), ("null", text + "\0"),
     ):  # fmt: skip
         yield from _promised("promise's lines", what, changed)
+
+
+def _added_lines(title: str, values: dict[str, str]) -> Iterator[Forgery]:
+    for name, more in with_another_line(values):
+        text = "\n".join([title, *(f"{each}: {line}" for each, line in more.items()), ""])
+        yield from _promised("promise's lines", f"{name} added: {more[name]:.40}", text)
+
+
+def with_another_line(values: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Promises with a line that this one does not have, in its place; and the name of the line."""
+    for name in OPTIONAL:
+        for new in () if name in values else LINES[name]:
+            more = {**values, name: new}
+            yield name, {each: more[each] for each in (*FIELDS, *OPTIONAL) if each in more}
 
 
 def _promised(kind: str, detail: str, text: str) -> Iterator[Forgery]:
@@ -924,6 +998,11 @@ def _record_fields(path: Path, chance: random.Random) -> Iterator[Forgery]:
     lines = path.read_text(encoding="utf-8").splitlines()
     at = chance.randrange(len(lines))
     record = json.loads(lines[at])
+    for name, new in ADDED:
+        for level in (NAIVE, CONSISTENT) if name not in record else ():
+            yield Forgery(
+                f"record: {name}", level, f"{new!r:.40} added", _record(at, (name,), new, level == CONSISTENT)
+            )
     for where, old in leaves(record):
         if not where:
             continue
@@ -942,10 +1021,20 @@ def _record_fields(path: Path, chance: random.Random) -> Iterator[Forgery]:
 
 
 GONE = object()
+#: Fields that a record has or has not.
+ADDED: tuple[tuple[str, Any], ...] = (
+    *(("looks", looks) for looks in (None, [], [[200, 200, 0]], [[0, 0, 0]], [[100, 90, 10], [200, 190, 10]], "[]")),
+    *(("aborted", mark) for mark in (True, False, None, 0, 1, "true")),
+    *(("coin", word) for word in ("0" * 16, "f" * 16, "0", None, 0)),
+    *(("measured", rows) for rows in (None, {"rows": 60, "lost": 0}, {})),
+    *(("paid", price) for price in (None, {"hex": "0x0.0p+0", "decimal": "0.000000000"})),
+)
 
 
 def _json_values(where: tuple[Any, ...], old: Any, chance: random.Random) -> Iterator[Any]:
     yield from (None, True, False, [], {}, [old], {"hex": old}, math.nan, math.inf, -math.inf, 10**400)
+    yield from other_lists(old) if isinstance(old, list) else ()
+    yield from (more for _, more in with_another_line(old)) if where == ("promise",) else ()
     if isinstance(old, int):
         yield from (old + 1, old - 1, -1, float(old), old + 0.5, str(old), 1 << 64, (1 << 64) - 1, (1 << 63) - 1, 0, 1)
     elif isinstance(old, float):
@@ -992,27 +1081,27 @@ def _record(at: int, where: tuple[Any, ...], new: object, repair: bool) -> Calla
 def _refitted(record: dict[str, Any], where: tuple[Any, ...]) -> dict[str, Any]:
     """What follows from the forged field computed anew, as far as that is possible; the checksum always."""
     with suppress(*BROKEN):
-        if where[0] in ("promise", "selection", "estimation", "measured", "paid", "seed"):
+        if where[0] in ("promise", "selection", "estimation", "measured", "paid", "looks", "seed", "nonce"):
             if where[0] == "seed":
                 record["promise"]["seed"] = hashlib.sha256(bytes.fromhex(record["seed"])).hexdigest()
-            read = Certificate.from_dict(record)
-            settings, law = promised_settings(read.promise.values), promised_law(read.promise.values)
-            again = rows_again(read.promise)
-            measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
-            paid = due(read.promise, read.paid)
-            found = certify(read.selection, read.estimation, law, settings, measured, paid)
-            made = Certificate(
-                index=read.index, truth=read.truth, selection=read.selection, estimation=read.estimation,
-                promise=read.promise, seed=read.seed, nonce=read.nonce, environment=read.environment,
-                seconds=read.seconds, measured=measured, label=found.label, radius=found.radius,
-                p_lower=found.p_lower, p_upper=found.p_upper, paid=paid,
-            ).to_dict()  # fmt: skip
-            record = {**made, **{name: value for name, value in record.items() if name not in (*made, "paid")}}
-        elif where[0] == "nonce":
-            record["key"] = "verifier's nonce" if record["nonce"] else "self-chosen"
+            made = recertified(_fitted(Certificate.from_dict(record), where[0])).to_dict()
+            optional = {field.name for field in CERTIFICATE if field.omitted}
+            record = {**made, **{name: value for name, value in record.items() if name not in (*made, *optional)}}
     with suppress(*BROKEN):
         record["checksum"] = checksum(record)
     return record
+
+
+def _fitted(read: Certificate, forged: str) -> Certificate:
+    """With measurement and looks that fit the promise and the counts, as far as those are not forged themselves."""
+    again = rows_again(read.promise)
+    measured = None if again is None else Measurement(again, read.measured.lost if read.measured else 0)
+    looks = read.looks
+    if looks and forged in ("selection", "estimation"):
+        looks = (*looks[:-1], read.estimation.look(read.selection.top))
+    if looks is None and "looks" in read.promise.values:
+        looks = (read.estimation.look(read.selection.top),)
+    return dataclasses.replace(read, measured=measured, looks=looks)
 
 
 def _lines(path: Path) -> Iterator[Forgery]:

@@ -5,10 +5,11 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import classifiers
 import soundsmooth as ss
@@ -18,6 +19,7 @@ from soundsmooth.certification.promise import Inputs, Promise, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.certification.votes import counts_of, votes_text
 from soundsmooth.core.grid import IMAGES, Grid
+from soundsmooth.models import Votes
 from soundsmooth.noise import promised_law
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
@@ -25,7 +27,7 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import packed_bits
 from soundsmooth.smoothing.classifier import Smoothing
-from soundsmooth.smoothing.voting import CopyVotes
+from soundsmooth.smoothing.voting import counted
 from soundsmooth.verification import AuditInputs, Verification
 from soundsmooth.verification.promised import promised_smoothing
 
@@ -76,6 +78,55 @@ def measured_run(
     inputs = some_of(data(max(numbers) + 1), numbers)
     smooth = ss.Smoother(scores, "0.5", batch_size=10, threads=1, independence="measured", again=again)
     return plan_run(LocalPool(smooth.smoothing), inputs, settings(n0=20, n=400, noise=noise), secret("issuer 1", NONCE))
+
+
+def looked_run(numbers: Collection[int] = (0, 2, 3, 4, 7), scores: object = brightness_of_three) -> RunPlan:
+    """As `small_run`, with looks for two radii, where a wrong selection ends an image. A scorer of no known graph votes
+    at whole batches.
+    """
+    asked = {"radii": [0, "1/4"], "looks": [40, 100, 200], "skip_wrong": True}
+    smoothing = ss.Smoother(scores, "0.5", batch_size=10, threads=1).smoothing
+    inputs = some_of(data(max(numbers) + 1), numbers)
+    return plan_run(LocalPool(smoothing), inputs, settings(n0=20, n=200, **asked), secret("issuer 1", NONCE))
+
+
+def ended(path: Path, copies: int = 240) -> Path:
+    """A run with looks that is interrupted when so many copies have voted, and then concluded."""
+
+    def advance(count: int) -> None:
+        nonlocal copies
+        copies -= count
+        if copies <= 0:
+            raise KeyboardInterrupt
+
+    run = looked_run()
+    with open_store(path, run) as store, suppress(KeyboardInterrupt):
+        for _ in certify_into(store, run, advance):
+            pass
+    ss.conclude_run(path).close()
+    return path
+
+
+class Brightness(torch.nn.Module):
+    """`brightness_of_three` as a module: its rows are proved to be independent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, CLASSES)
+        with torch.no_grad():
+            self.linear.weight[:] = torch.tensor([[-0.25], [0.25], [0.0]]).expand(CLASSES, 4)
+            self.linear.bias[:] = torch.tensor([0.5, -0.5, -0.1])
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.linear(batch.flatten(1))
+        return found
+
+
+def coined_run(numbers: Collection[int] = (0, 7)) -> RunPlan:
+    """As `small_run`, by the randomized bound; every image has a coin."""
+    smoothing = ss.Smoother(Brightness(), "0.5", batch_size=10, threads=1).smoothing
+    chosen = settings(n0=20, n=200, bound="randomized")
+    return plan_run(LocalPool(smoothing), some_of(data(max(numbers) + 1), numbers), chosen, secret("issuer 1", NONCE))
 
 
 def issue(path: Path, run: RunPlan, only: int | None = None, votes: bool = True) -> Path:
@@ -143,15 +194,15 @@ def forge(path: Path, place: int, blocks: Collection[int], label: int | None = N
         chosen, law = store.terms.settings, promised_law(store.terms.promise.values)
         kept = store.terms.votes
     guess = old.selection.top if label is None else label
-    all_for = CopyVotes(np.full(rows[0][1], guess), CLASSES)
+    all_for = Votes(np.full(rows[0][1], guess), CLASSES)
     totals = [0] * CLASSES
     with closing(sqlite3.connect(path)) as db, db:
         for number, (first, count, votes) in enumerate(sorted(rows)):
             counts = counts_of(votes)
             if number in blocks:
                 assert count == rows[0][1]
-                assert counts != all_for.counts, "nothing to forge here"
-                counts = all_for.counts
+                assert counts != counted(all_for), "nothing to forge here"
+                counts = counted(all_for)
                 db.execute(
                     "UPDATE blocks SET votes = ?, hits = ? WHERE place = ? AND purpose = 1 AND first = ?",
                     (votes_text(counts), packed_bits(all_for.labels == guess) if kept else None, place, first),

@@ -20,7 +20,19 @@ from soundsmooth.runs.database import Database
 from soundsmooth.runs.store import Store
 from soundsmooth.verification import AuditInputs, Conclusion, Verification, audit_file
 from verification.forgeries import Forgery, InapplicableError, forged_records, forged_runs, rows_of
-from verification.issuer import NONCE, given, issue, measured_run, motley, packed, small_run
+from verification.issuer import (
+    NONCE,
+    Brightness,
+    coined_run,
+    ended,
+    given,
+    issue,
+    looked_run,
+    measured_run,
+    motley,
+    packed,
+    small_run,
+)
 
 ALONE, NOTED, REPLAYED = "the file alone", "commitment, nonce", "model, data, replay"
 SAME, WEAKER, OPEN = "same conclusion", "claims no more", "said to be unchecked"
@@ -31,10 +43,12 @@ OUTCOMES = (*FOUND, SAME, WEAKER, OPEN)
 
 ABSTAINS = "a certificate less: no certificate, or an abstention, is a wrong answer"
 NOTHING = "about an image that claims nothing: it is open, failed or abstains"
+ENDED = "an image ended from outside, and said to be: one more stop, and the claim that is left is true"
 #: Why a forgery that is not found does no harm, by how its kind begins. Whatever is not here must be found.
 REASONS = {
     "a remark of the issuer: no statement rests on it": (
-        "run: begun", "findings", "row of findings", "images.attempts", "images.error", "environments",
+        "run: begun", "run: written", "row of run gone", "findings", "row of findings",
+        "images.attempts", "images.error", "environments",
         "row of environments", "record: environment", "blocks.environment", "alone.environment",
         "certificates.environment",
     ),
@@ -94,6 +108,17 @@ RUNS: dict[str, Callable[[Path], object]] = {
     "motley": motley,
     "measured": lambda path: issue(path, measured_run([0, 3, 7])),
     "measured shared": lambda path: issue(path, measured_run([7, 0], again=40, noise="shared")),
+    "looks": lambda path: issue(path, looked_run()),
+    "looks, ended": ended,
+    "looks, together": lambda path: issue(path, looked_run(scores=Brightness())),
+    "coins": lambda path: issue(path, coined_run()),
+}
+#: Who votes in these runs, if not `brightness_of_three`.
+VOTERS: dict[str, Callable[[], object]] = {
+    "measured": lambda: classifiers.brightness,
+    "measured shared": lambda: classifiers.brightness,
+    "looks, together": Brightness,
+    "coins": Brightness,
 }
 
 
@@ -103,7 +128,7 @@ def honest_files(folder: Path, names: Collection[str] = RUNS.keys()) -> list[Hon
     for name in names:
         path = folder / f"{name}.db"
         RUNS[name](path)
-        scores = classifiers.brightness if "measured" in name else brightness_of_three
+        scores = VOTERS[name]() if name in VOTERS else brightness_of_three
         run = Honest(name, packed(path), scores, near=name == "near")
         found += [run] if name == "sums" else [run, _records(run, folder)]
     return found
@@ -113,7 +138,7 @@ def _records(run: Honest, folder: Path) -> Honest:
     """The certificates of a run; of some only the first, as .json."""
     with Store.read(run.path) as store:
         lines = list(store.lines())
-    one = run.name in ("shared", "batchwise", "measured shared")
+    one = run.name in ("shared", "batchwise", "measured shared", "looks, together", "coins")
     path = folder / f"{run.path.stem}.{'json' if one else 'jsonl'}"
     path.write_text("".join(f"{line}\n" for line in lines[: 1 if one else None]), encoding="utf-8")
     return Honest(f"{run.name}, as {path.suffix}", path)
@@ -202,6 +227,10 @@ def _claims(path: Path) -> dict[int, tuple[Any, ...]]:
 
 
 BOUNDS = ("radius", "p_lower", "p_upper")
+
+
+def _aborted(seen: Seen) -> int:
+    return 0 if seen.result is None else seen.result.tally.aborted
 
 
 def _claiming(path: Path) -> set[int]:
@@ -308,6 +337,8 @@ class Judge:
             return ABSTAINS
         if forgery.places and self.claiming.isdisjoint(forgery.places):
             return NOTHING
+        if forgery.kind == "row of blocks gone" and _aborted(seen) > _aborted(self.honestly):
+            return ENDED
         for text, begins in REASONS.items():
             if forgery.kind.startswith(begins):
                 return text

@@ -5,7 +5,10 @@ from fractions import Fraction
 import pytest
 
 from soundsmooth.audit.replay import escaping
-from soundsmooth.verification.draw import number_to_draw, share_that_confirms
+from soundsmooth.noise import Purpose
+from soundsmooth.smoothing.blocks import VoteBlock
+from soundsmooth.verification.draw import Places, number_to_draw, share_that_confirms
+from soundsmooth.verification.statements import Claimed
 
 BETA = Fraction(1, 1000)
 
@@ -39,3 +42,33 @@ def test_what_memory_does_not_hold_is_not_drawn() -> None:
     for asked in ("26%", "all", "25000001"):
         with pytest.raises(ValueError, match="ask for fewer"):
             number_to_draw(asked, 10**8)
+
+
+BLOCKS = [VoteBlock(Purpose.ESTIMATION, first, 20) for first in range(0, 100, 20)]
+
+
+def claimed(place: int, copies: int) -> Claimed:
+    return Claimed(place, 10 + place, 0, None, 0.25, 0.9, copies)
+
+
+def test_with_looks_each_block_that_could_have_been_has_a_place() -> None:
+    """Of four images two have a label. They stopped after 40 and after 100 of 100 copies. Neither this nor that another
+    image stopped, or abstains, moves a place.
+    """
+    some = [claimed(1, 40), claimed(3, 100)]
+    places = Places.of(some, 4, BLOCKS, looked=True)
+    assert len(places) == 20
+    found = [(each.place, block.first) for each, block in places.drawn(range(20), some)]
+    assert found == [(1, 0), (1, 20), (3, 0), (3, 20), (3, 40), (3, 60), (3, 80)]
+    longer = [claimed(0, 100), *some]
+    assert len(Places.of(longer, 4, BLOCKS, looked=True)) == 20
+    again = [(each.place, block.first) for each, block in places.drawn([5, 7, 12, 19], longer)]
+    assert again == [(1, 0), (3, 80)]
+
+
+def test_without_looks_the_places_are_the_blocks_of_certificates() -> None:
+    some = [claimed(1, 100), claimed(3, 100)]
+    places = Places.of(some, 4, BLOCKS, looked=False)
+    assert len(places) == 10
+    found = [(each.place, block.first) for each, block in places.drawn(range(10), some)]
+    assert found == [(place, block.first) for place in (1, 3) for block in BLOCKS]

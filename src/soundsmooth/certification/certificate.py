@@ -177,6 +177,7 @@ class Certificate:
         rows = (
             ("answer", self._answer(6)),
             *([] if self.abstained else [("radius in units of", self.unit)]),
+            *([] if self.paid is None else [("paid for rounding", raised(self.paid, DIGITS))]),
             ("false with probability", f"≤ {short(self.promise.values['alpha'])}"),
             ("p", f"≥ {truncated(self.p_lower)}"),
             *self._stop_rows(),

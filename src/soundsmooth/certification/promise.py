@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -235,6 +235,12 @@ class Inputs:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def pick(self, places: Sequence[int]) -> "Inputs":
+        """The inputs at these places, in this order."""
+        indices, labels = [self.indices[place] for place in places], [self.labels[place] for place in places]
+        rounded = [self.rounded[place] for place in places] if self.rounded else ()
+        return replace(self, indices=indices, levels=Spool.of(self.levels).pick(places), labels=labels, rounded=rounded)
 
     def __repr__(self) -> str:
         labels = "with labels" if all(label is not None for label in self.labels) else "without labels"

@@ -1,6 +1,5 @@
 """What finished certificates say together: certified accuracy and the average certified radius."""
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -8,6 +7,7 @@ from itertools import accumulate
 
 from ..core.decimals import raised, truncated
 from ..exact import BOUNDS, Look
+from ..exact.balls import float_below
 from ..noise import Law
 from .certify import Counts, Measurement, certify
 from .settings import Settings
@@ -26,19 +26,13 @@ def count_above(radii: Iterable[float], bounds: Sequence[Fraction]) -> list[int]
     Guarantee: compared exactly, whatever the rationals are. (A double exceeds a rational exactly if it exceeds the
     largest double that does not.)
     """
-    doubles = [_double_below(bound) for bound in bounds]
+    doubles = [float_below(bound) for bound in bounds]
     ranked = sorted(set(doubles))
     passed = [0] * (len(ranked) + 1)  # how many radii exceed the first so many bounds, and no more
     for radius in radii:
         passed[bisect_left(ranked, radius)] += 1
     above = list(accumulate(reversed(passed)))[::-1]
     return [above[ranked.index(double) + 1] for double in doubles]
-
-
-def _double_below(bound: Fraction) -> float:
-    """The largest double that does not exceed the bound."""
-    nearest = float(bound)  # int/int true division is correctly rounded in CPython
-    return nearest if Fraction(nearest) <= bound else math.nextafter(nearest, -math.inf)
 
 
 def sum_of_radii(radii: Iterable[float]) -> Fraction:

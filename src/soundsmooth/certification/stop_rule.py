@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from ..exact import clopper_pearson_below
 
 Floats = NDArray[np.float64]
+#: Probabilities of a hit, rising, each with its weight; the weights sum to 1.
+Prior = list[tuple[float, float]]
 #: Closed intervals of hits, rising.
 Intervals = tuple[tuple[int, int], ...]
 
@@ -61,13 +63,6 @@ class Binomial(NamedTuple):
     @property
     def end(self) -> int:
         return self.first + len(self.terms)
-
-
-class Prior(NamedTuple):
-    """Probabilities of a hit, rising, and their weights, which sum to 1."""
-
-    shares: Floats
-    weights: Floats
 
 
 def go_on_for_radii(
@@ -133,7 +128,8 @@ def prior_for(thresholds: Sequence[float], n: int) -> Prior:
     edges = np.linspace(first, last, 2 + math.ceil(POINTS_PER_DEVIATION * 2 * math.sqrt(n) * (last - first)))
     misses = np.sin((edges[:-1] + edges[1:])[::-1] / 2) ** 2
     heights = np.array([-normal.inv_cdf(float(each)) for each in np.sin(edges[::-1]) ** 2])
-    return Prior(1 - misses, np.diff(heights) / (heights[-1] - heights[0]))
+    weights = np.diff(heights) / (heights[-1] - heights[0])
+    return list(zip((1 - misses).tolist(), weights.tolist(), strict=True))
 
 
 def _angle(misses: float) -> float:
@@ -146,7 +142,7 @@ def expected_gain(n: int, then: int, now: Floats, values: Floats, prior: Prior) 
     What is certified now is not lost. Where the hits are out of question under the prior, nothing is gained.
     """
     gained, chance = np.zeros(n + 1), np.zeros(n + 1)
-    for p, weight in zip(prior.shares.tolist(), prior.weights.tolist(), strict=True):
+    for p, weight in prior:
         here, more = binomial(n, p), binomial(then - n, p)
         weights = weight * here.terms
         chance[here.first : here.end] += weights
@@ -217,7 +213,7 @@ def go_on_for_width(
 def _expected_last(n: int, last: int, heights: Floats, prior: Prior) -> tuple[Floats, Floats]:
     """For each number of hits among n: the expected height after the last look, and the chance that it is positive."""
     sums, positive, chance = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1)
-    for p, weight in zip(prior.shares.tolist(), prior.weights.tolist(), strict=True):
+    for p, weight in prior:
         here, more = binomial(n, p), binomial(last - n, p)
         weights = weight * here.terms
         reached = heights[here.first + more.first : here.end - 1 + more.end]

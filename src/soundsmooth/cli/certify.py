@@ -13,7 +13,8 @@ from ..runs.information import names_of
 from ..runs.other_terms import OtherTermsError, how_to_continue
 from ..runs.output import CERTIFY_HEADER, SUFFIXES, Output
 from ..runs.plan import RunPlan
-from ..runs.run import begun_terms, finish_run, in_order, meter_of, run_secret, start_run
+from ..runs.reader import terms_at
+from ..runs.run import finish_run, in_order, meter_of, run_secret, start_run
 from ..runs.store import Store
 from ..runs.stored import Failure, RunTerms
 from .options import Choices, as_written, dashed
@@ -34,7 +35,7 @@ def run_certify(choices: Choices) -> None:
     kept = out if is_run(out) else None
     if kept is None and engine_name(choices) != "local":
         raise ValueError("--engine, --address and --timeout are for a run that is kept: name it with --out run.db")
-    chosen, begun = chosen_settings(choices), begun_terms(kept)
+    chosen, begun = chosen_settings(choices), terms_at(kept)
     hidden = run_secret(begun, choices.get("seed"), choices.get("nonce"))  # wrong ones before the model is loaded
     noted, unseeded = noted_commitment(choices, begun), begun is None and choices.get("seed") is None
     votes, mixed = not choices.get("no_votes"), bool(choices.get("allow_mixed"))
@@ -42,7 +43,7 @@ def run_certify(choices: Choices) -> None:
     output = Output(None if kept else out, CERTIFY_HEADER, (*SUFFIXES, ".db"))
     with output, pool_and_images(choices, begun) as (pool, images), advised():
         plan, store = start_run(
-            pool, images, chosen, hidden, kept, votes=votes, allow_mixed=mixed, commitment=noted,
+            pool, images, chosen, hidden, kept, begun=begun, votes=votes, allow_mixed=mixed, commitment=noted,
             may_take_over=unseeded, names=names, artifact=artifact_file(choices),
         )  # fmt: skip
         with store:
@@ -66,8 +67,8 @@ def _finish(console: Console, plan: RunPlan, store: Store, output: Output) -> No
             )
         show_row(console, record)
 
-    notices = [each for each in (plan.notice, plan.slower, plan.chosen) if each is not None]
-    show_head(console, plan.law, plan.inputs, plan.settings, plan.identity.independence, notices)
+    notices = [each for each in (plan.notice, plan.survey.slower, plan.survey.chosen) if each is not None]
+    show_head(console, plan.survey.law, plan.inputs, plan.settings, plan.survey.identity.independence, notices)
     _show_before(console, store)
     ordered = nullcontext(show) if store.path is not None else in_order(plan.inputs.indices, show)
     try:

@@ -30,8 +30,8 @@ def print_promise(choices: Choices) -> None:
     with pool_and_images(choices, None) as (pool, images):
         plan = plan_run(pool, images, chosen, hidden, bool(choices.get("allow_mixed")), try_rows=False)
     promise = plan.promise
-    if plan.artifact is not None and kept is not None:
-        keep_artifact(kept, plan.artifact)
+    if plan.survey.artifact is not None and kept is not None:
+        keep_artifact(kept, plan.survey.artifact)
     text = promise.text.encode("ascii")  # bytes: a system's own line ends would change the hash
     if out is None:
         sys.stdout.buffer.write(text)

@@ -81,9 +81,11 @@ def _check_output(scoring: Any, example: Any) -> None:
     """A ValueError of a module that votes in no way, proved or not: one with several outputs, say."""
     import torch
 
+    from ..models.torch_scores import count_classes
+
     with torch.inference_mode():
         try:
-            scoring(example)
+            count_classes(scoring(example), len(example))
         except ValueError:
             raise
         except Exception:  # it is their code: anything can happen, and the export says what

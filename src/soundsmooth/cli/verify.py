@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from .. import embedded
-from ..certification.promise import Inputs, Promise
+from ..certification.promise import Promise
 from ..certification.report import decimal_above
 from ..core.decimals import truncated
 from ..core.grid import Grid
 from ..core.plain_files import read_plain
 from ..core.progress import Meter
-from ..data.load import load
+from ..data.load import AllImages, open_all
 from ..exact import positive, probability
 from ..models.onnx_file import read_model
 from ..models.registry import digest_binds
@@ -61,7 +61,7 @@ def _given(choices: Choices) -> AuditInputs:
     both = replay is not None and is_demo(choices)
     return AuditInputs(
         model=partial(_smoothing, choices) if both or choices.get("model") is not None else None,
-        data=partial(_inputs, choices) if both or choices.get("data") is not None else None,
+        data=partial(_images, choices) if both or choices.get("data") is not None else None,
         replay=replay,
         beta=probability(choices.get("beta", BETA), "beta"),
         other_machine=choices.get("other_machine", False),
@@ -79,8 +79,8 @@ def _smoothing(choices: Choices, promise: Promise) -> Smoothing:
     return smoothing_of(model, promise, choices.going_to(To.SMOOTHER), artifact)
 
 
-def _inputs(choices: Choices, grid: Grid) -> Inputs:
-    return load(choices.path("data") or embedded.IMAGES, grid=grid, **choices.going_to(To.DATA))
+def _images(choices: Choices, grid: Grid) -> AllImages:
+    return open_all(choices.path("data") or embedded.IMAGES, grid=grid, **choices.going_to(To.DATA))
 
 
 def _progress(console: Console, shown: ExitStack) -> Callable[[int], Callable[[int], None]]:

@@ -21,14 +21,16 @@ def check_layout(layout: str) -> None:
         raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
 
 
-def laid_out(image: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
-    """The image with its axes in the other order; a ValueError if it has not three of them."""
+def laid_out(images: npt.NDArray[np.generic], layout: Layout, before: int = 0) -> npt.NDArray[np.generic]:
+    """An image with its axes in the other order, or images with an axis `before` theirs; a ValueError if they have not
+    three.
+    """
     axes = LAYOUTS[layout]
     if axes is None:
-        return image
-    if image.ndim != 3:
-        raise ValueError(f"layout {layout} is for images with three axes, not of shape {list(image.shape)}")
-    return image.transpose(axes)
+        return images
+    if images.ndim != before + 3:
+        raise ValueError(f"layout {layout} is for images with three axes, not of shape {list(images.shape[before:])}")
+    return images.transpose(*range(before), *(before + axis for axis in axes))
 
 
 def axes_hint(shape: tuple[int, ...]) -> str:

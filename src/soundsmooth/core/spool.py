@@ -2,9 +2,9 @@
 
 import mmap
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,20 @@ class Spool(Sequence[Levels]):
     """
 
     def __init__(self, images: Iterable[Levels], most: int = IN_MEMORY) -> None:
-        self._images = _written(images, most)
+        self._images = _written((np.asarray(image)[None] for image in images), most)
         self._places: Sequence[int] = range(len(self._images))
+
+    @classmethod
+    def joined(cls, chunks: Iterable[Levels]) -> "Spool":
+        """The images of arrays [images, …], one array after the other."""
+        images = _written(chunks, IN_MEMORY)
+        return cls._of_places(images, range(len(images)))
+
+    @classmethod
+    def _of_places(cls, images: npt.NDArray[Any], places: Sequence[int]) -> "Spool":
+        found = object.__new__(cls)
+        found._images, found._places = images, places
+        return found
 
     @classmethod
     def of(cls, images: Iterable[Levels]) -> "Spool":
@@ -33,10 +45,7 @@ class Spool(Sequence[Levels]):
 
     def pick(self, places: Sequence[int]) -> "Spool":
         """The images at these places, which stay where they are."""
-        picked = object.__new__(Spool)
-        picked._images = self._images
-        picked._places = tuple(self._places[place] for place in places)
-        return picked
+        return self._of_places(self._images, tuple(self._places[place] for place in places))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -57,35 +66,23 @@ class Spool(Sequence[Levels]):
         return Spool, (list(self),)
 
 
-class _Kind(NamedTuple):
-    """What all images of a spool have in common."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
-def _written(images: Iterable[Levels], most: int) -> npt.NDArray[Any]:
-    """One pass over the images, which are not held together in memory; the result cannot be written to."""
-    kinds, count = set[_Kind](), 0
+def _written(chunks: Iterable[Levels], most: int) -> npt.NDArray[Any]:
+    """One pass over arrays of images, which are not held together in memory; the result cannot be written to."""
+    kinds, count = set[tuple[tuple[int, ...], np.dtype[Any]]](), 0  # shapes and types
     with tempfile.SpooledTemporaryFile(most) as file:
-        for content in _contents(images, kinds):
-            count += 1
+        for chunk in chunks:
+            kinds.add((chunk.shape[1:], chunk.dtype))
+            if len(kinds) > 1:
+                raise ValueError("all images of a run must have the same shape and type")
+            count += len(chunk)
             try:
-                file.write(content)
+                file.write(chunk.tobytes())
             except OSError as error:
                 text = f"{error.strerror}: large data is kept in {tempfile.gettempdir()}; set TMPDIR to a larger place"
                 raise OSError(error.errno, text) from None
-        kind = kinds.pop() if kinds else _Kind((), np.dtype(np.int16))
-        size = count * prod(kind.shape) * kind.dtype.itemsize
-        return np.ndarray((count, *kind.shape), kind.dtype, _frozen(file, size, most))
-
-
-def _contents(images: Iterable[Levels], kinds: set[_Kind]) -> Iterator[bytes]:
-    for image in images:
-        kinds.add(_Kind(image.shape, image.dtype))
-        if len(kinds) > 1:
-            raise ValueError("all images of a run must have the same shape and type")
-        yield image.tobytes()
+        shape, dtype = kinds.pop() if kinds else ((), np.dtype(np.int16))
+        size = count * prod(shape) * dtype.itemsize
+        return np.ndarray((count, *shape), dtype, _frozen(file, size, most))
 
 
 def _frozen(file: "tempfile.SpooledTemporaryFile[bytes]", size: int, most: int) -> bytes | mmap.mmap:

@@ -76,6 +76,11 @@ def is_loader(source: object) -> bool:
     return all(hasattr(source, name) for name in ("dataset", "batch_size", "sampler", "collate_fn"))
 
 
+def is_dataset(source: object) -> bool:
+    """Whether it is a data set of torch or Hugging Face, by the name of its class."""
+    return any(each.__name__ in ("Dataset", "IterableDataset", "DatasetDict") for each in type(source).__mro__)
+
+
 def _watched(rows: Iterable[Any]) -> Iterator[Any]:
     """The rows; what goes wrong on the way becomes a ValueError that says after how many."""
     count = 0

@@ -1,6 +1,6 @@
 """Labels: the numbers of classes, as they come with the images or apart from them."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,19 @@ def label_of(label: Any) -> int | None:
     return number
 
 
-def labels_of(labels: Any, count: int | None) -> list[Any] | None:
+def labels_together(labels: Any, count: int) -> Sequence[int | None]:
+    """The numbers of the classes of so many images."""
+    if labels is None:
+        return [None] * count
+    if type(labels) is not np.ndarray or labels.dtype.kind not in "iu" or labels.size != count:
+        return [label_of(each) for each in labels]
+    for extreme in (labels.min(), labels.max()):
+        label_of(extreme)
+    numbers: list[int] = labels.reshape(count).tolist()
+    return numbers
+
+
+def labels_of(labels: Any, count: int | None) -> list[Any] | npt.NDArray[Any] | None:
     """All labels that were given apart, one for each image: [N], or [N, 1]."""
     if labels is None:
         return None
@@ -40,7 +52,7 @@ def labels_of(labels: Any, count: int | None) -> list[Any] | None:
     if unordered or (isinstance(labels, np.ndarray) and not labels.ndim):
         raise ValueError(f"labels must be numbers of classes, one for each image, not {labels!r}")
     check_count(count, labels)
-    return list(labels)
+    return labels if type(labels) is np.ndarray else list(labels)
 
 
 def _plain(labels: Any) -> npt.NDArray[Any]:

@@ -1,11 +1,15 @@
 """Whatever people have becomes the inputs of a run: one pass checks every image and writes its levels to a spool."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
 
 from ..certification.promise import Inputs
 from ..core.grid import IMAGES, Grid, Levels, Rounding, Snapped
@@ -13,10 +17,10 @@ from ..core.integers import integer
 from ..core.layouts import Layout, check_layout, laid_out
 from ..core.spool import Spool
 from .arrays import array_of, is_whole_array
-from .datasets import dataset_source, has_numbers, is_loader, iterable_source, loader_source
+from .datasets import dataset_source, has_numbers, is_dataset, is_loader, iterable_source, loader_source
 from .files import KINDS, path_source
-from .items import DataSource, Item, rows_of
-from .labels import label_of, labels_of
+from .items import DataSource, Item, Lookup, rows_of
+from .labels import label_of, labels_of, labels_together
 from .npz import mapping_source
 from .pictures import Pictures, decoder, is_picture
 from .rows import Keys
@@ -51,24 +55,57 @@ def load(
         chosen = (layout, x_key, y_key, resize, crop, every, limit)
         plain = labels is None and chosen == ("as-is", None, None, None, None, 1, None)
         return _loaded_before(source, grid, plain)
-    check_layout(layout)
     every, limit = _count(every, "every"), None if limit is None else _count(limit, "limit")
-    keys, pictures = Keys(x_key, y_key), Pictures(resize, crop)
-    found = source_of(source, keys, every, limit)
-    given = labels_of(labels, found.count)
-    return _Pass(grid, layout, pictures, given).over(found, every, limit)
+    opened = UnreadData.of(source, labels, grid, layout, Keys(x_key, y_key), Pictures(resize, crop), every, limit)
+    return opened.read(every, limit)
+
+
+def open_all(
+    source: Any,
+    *,
+    labels: Any = None,
+    grid: Grid = IMAGES,
+    layout: Layout = "as-is",
+    x_key: str | None = None,
+    y_key: str | None = None,
+    resize: int | None = None,
+    crop: int | None = None,
+) -> "AllImages":
+    """The same for who asks for images by their numbers: where these can be looked up, no others are read."""
+    if isinstance(source, Inputs):
+        found = load(
+            source, labels=labels, grid=grid, layout=layout, x_key=x_key, y_key=y_key, resize=resize, crop=crop
+        )
+        if found.indices != tuple(range(len(found))):
+            raise ValueError("the auditor's data is all of it: load it without every and limit")
+        return found
+    opened = UnreadData.of(source, labels, grid, layout, Keys(x_key, y_key), Pictures(resize, crop))
+    return opened if isinstance(opened.source.items, Lookup) else opened.read()
 
 
 def load_image(image: Any, label: SupportsIndex | None, grid: Grid, layout: Layout) -> Inputs:
     """A lone image, with number 0."""
     check_layout(layout)
+    _check_lone(image)
     levels, rounded = levels_of(image, Pictures(), grid, layout)
     return Inputs((0,), [levels], (label_of(label),), [rounded], decoder() if is_picture(image) else "", grid)
 
 
-def levels_of(image: Any, pictures: Pictures, grid: Grid, layout: Layout) -> Snapped:
-    """The one way from what was given to levels, and what was rounded off."""
-    return grid.snap(laid_out(array_of(image, pictures), layout))
+def _check_lone(image: Any) -> None:
+    """A ValueError for many images, and for the name of a file."""
+    if isinstance(image, str | os.PathLike):
+        raise ValueError(f"a lone image is an array, a tensor or a Pillow image: PIL.Image.open({str(image)!r})")
+    if isinstance(image, Inputs) or is_loader(image) or is_dataset(image):
+        raise ValueError(
+            f"{type(image).__name__} holds a data set, and this takes one image: certify_all takes data sets"
+        )
+
+
+def levels_of(images: Any, pictures: Pictures, grid: Grid, layout: Layout, before: int = 0) -> Snapped:
+    """The one way from what was given to levels, and what was rounded off: an image, or several, which have an axis
+    `before` theirs.
+    """
+    return grid.snap(laid_out(array_of(images, pictures), layout, before))
 
 
 def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None) -> DataSource:
@@ -94,68 +131,142 @@ def source_of(source: Any, keys: Keys, every: int = 1, limit: int | None = None)
     )
 
 
+@dataclass(frozen=True)
+class UnreadData:
+    """A source, and how it is read: nothing has been read yet."""
+
+    source: DataSource
+    grid: Grid
+    layout: Layout
+    pictures: Pictures
+    given: list[Any] | npt.NDArray[Any] | None
+    """Labels that count instead of the source's."""
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        labels: Any,
+        grid: Grid,
+        layout: Layout,
+        keys: Keys,
+        pictures: Pictures,
+        every: int = 1,
+        limit: int | None = None,
+    ) -> "UnreadData":
+        check_layout(layout)
+        found = source_of(source, keys, every, limit)
+        return cls(found, grid, layout, pictures, labels_of(labels, found.count))
+
+    def __len__(self) -> int:
+        assert self.source.count is not None
+        return self.source.count
+
+    def pick(self, numbers: Sequence[int]) -> Inputs:
+        """The images with these numbers, in this order; a ValueError names the one that cannot be an input."""
+        items, reading = self.source.items, _Pass(self)
+        assert isinstance(items, Lookup)
+        return reading.inputs(Spool.joined(reading.chunk(items, some) for some in items.chunks(numbers)))
+
+    def read(self, every: int = 1, limit: int | None = None) -> Inputs:
+        """Each image whose number is a multiple of `every`, at most `limit` of them."""
+        if isinstance(self.source.items, Lookup):
+            return self.pick(range(0, self.source.items.count, every)[:limit])
+        reading, chosen = _Pass(self), islice(islice(enumerate(self.source.items), 0, None, every), limit)
+        levels, given = Spool(reading.one(number, item) for number, item in chosen), self.given
+        if given is not None and limit is None and len(given) > (reading.numbers or [-1])[-1] + every:
+            raise ValueError(f"{len(given)} labels do not match the images, of which there are fewer")
+        return reading.inputs(levels)
+
+
+AllImages = Inputs | UnreadData
+
+
 @dataclass
 class _Pass:
     """One pass over a source."""
 
-    grid: Grid
-    layout: Layout
-    pictures: Pictures
-    given: list[Any] | None
-    """Labels that count instead of the source's."""
+    of: UnreadData
     numbers: list[int] = field(default_factory=list)
     labels: list[int | None] = field(default_factory=list)
     rounded: list[Rounding | None] = field(default_factory=list)
+    alone: bool = False
+    """Whether each image is to be read alone: one was found that has to be named, or pays for its distance."""
     decoded: bool = False
     """Whether any item was a picture."""
     first: tuple[str, tuple[int, ...]] | None = None
     """Name and shape of the first image: all others have this shape."""
 
-    def over(self, source: DataSource, every: int, limit: int | None) -> Inputs:
-        """The inputs; a ValueError names the item that cannot be one."""
-        levels = Spool(self._levels(source.chosen(every, limit)))
-        if self.given is not None and limit is None and len(self.given) > (self.numbers or [-1])[-1] + every:
-            raise ValueError(f"{len(self.given)} labels do not match the images, of which there are fewer")
-        origin = [source.origin, *([decoder()] if self.decoded else []), *self.pictures.words]
+    def inputs(self, levels: Spool) -> Inputs:
+        """What was read, with its levels."""
+        origin = [self.of.source.origin, *([decoder()] if self.decoded else []), *self.of.pictures.words]
         made = ", ".join(filter(None, origin))
-        return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.grid)
+        return Inputs(self.numbers, levels, self.labels, self.rounded, made, self.of.grid)
 
-    def _levels(self, items: Iterator[tuple[int, Item]]) -> Iterator[Levels]:
-        for number, item in items:
-            try:
-                levels = self._read(item)
-                label = label_of(self._label(number, item))
-            except ValueError as error:
-                raise ValueError(f"{item.name}: {error}") from None
-            self.numbers.append(number)
-            self.labels.append(label)
-            yield levels
+    def chunk(self, items: Lookup, numbers: Sequence[int]) -> Levels:
+        """The levels of images, [images, …]; at once, if they lie in one array and nothing is wrong with them."""
+        levels = None
+        if items.together is not None and not self.alone:
+            levels = self._together(numbers, *items.together(numbers))
+            self.alone = levels is None
+        return np.stack([self.one(each, items.get(each)) for each in numbers]) if levels is None else levels
+
+    def _together(self, numbers: Sequence[int], images: Any, labels: Any) -> Levels | None:
+        """The levels of rows with these numbers; None if something is wrong with one of them, or was rounded off."""
+        how, given = self.of, self.of.given
+        if given is not None:
+            labels = given[list(numbers)] if isinstance(given, np.ndarray) else [given[each] for each in numbers]
+        try:
+            levels, rounded = levels_of(images, how.pictures, how.grid, how.layout, before=1)
+            classes = labels_together(labels, len(numbers))
+        except ValueError:
+            return None
+        if rounded is not None:
+            return None
+        self.numbers += numbers
+        self.labels += classes
+        self.rounded += [None] * len(numbers)
+        return levels
+
+    def one(self, number: int, item: Item) -> Levels:
+        """The levels of an image."""
+        try:
+            levels = self._read(item)
+            label = label_of(self._label(number, item))
+        except ValueError as error:
+            raise ValueError(f"{item.name}: {error}") from None
+        self.numbers.append(number)
+        self.labels.append(label)
+        return levels
 
     def _read(self, item: Item) -> Levels:
-        levels, rounded = levels_of(item.image, self.pictures, self.grid, self.layout)
+        levels, rounded = levels_of(item.image, self.of.pictures, self.of.grid, self.of.layout)
         self.decoded = self.decoded or is_picture(item.image)
         name, shape = self.first = self.first or (item.name, levels.shape)
         if levels.shape != shape:
             raise ValueError(
                 f"its shape is {list(levels.shape)}, and that of {name} is {list(shape)}: all images of a run must "
-                f"have the same shape; {_cure(item.image, levels.size, prod(shape))}"
+                f"have the same shape; {_cure(item.image, levels.shape, shape)}"
             )
         self.rounded.append(rounded)
         return levels
 
     def _label(self, number: int, item: Item) -> Any:
-        if self.given is None:
+        given = self.of.given
+        if given is None:
             return item.label
-        if number >= len(self.given):
-            raise ValueError(f"{len(self.given)} labels do not match the images, of which there are more")
-        return self.given[number]
+        if number >= len(given):
+            raise ValueError(f"{len(given)} labels do not match the images, of which there are more")
+        return given[number]
 
 
-def _cure(image: Any, size: int, wanted: int) -> str:
+def _cure(image: Any, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """What to do about images of several shapes."""
+    if len(shape) == 1 < len(wanted):
+        return "if these are labels, give them apart, as labels=…"
     if not is_picture(image):
         return "make them equal before"
-    grey = size == 3 * wanted or wanted == 3 * size
+    grey = prod(shape) == 3 * prod(wanted) or prod(wanted) == 3 * prod(shape)
     return (
         'some are grey: convert all to one mode, image.convert("RGB")' if grey else "resize= and crop= make them equal"
     )

@@ -7,8 +7,9 @@ puts objects that only remember what they are told; the array is made afterwards
 import io
 import pickle
 import pickletools
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,15 +33,40 @@ _NAMES = {
 }
 
 
-class _Reader(pickle.Unpickler):
+#: How opcodes are read, one step for each.
+_STEPS: dict[int, Any] = dict(pickle._Unpickler.dispatch)
+
+
+class _Reader(pickle._Unpickler):
+    """The reader that is written in Python: there a step can be left out, or be looked at before it is taken.
+
+    Keys are hashed, and of tuples in tuples that never ends, or ends the process. So do the members of sets; and
+    bytearrays take memory for bytes that are not there. Data sets have none of these.
+    """
+
+    stack: list[Any]
+    dispatch: ClassVar[dict[int, Any]] = dict(_STEPS)
+    for _step in (pickle.EMPTY_SET, pickle.FROZENSET, pickle.ADDITEMS, pickle.BYTEARRAY8):
+        del dispatch[_step[0]]
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _NAMES:
             raise ValueError(f"it wants to load {module}.{name}, which no data set needs; this is refused")
         return _Remembered
 
+    def _with_plain_keys(self, step: int) -> None:
+        """Put pairs into a dictionary: the one on top of the stack, or all above the last mark."""
+        keys = self.stack[-2::2] if step == pickle.SETITEM[0] else self.stack[::2]
+        if not all(type(key) in (bytes, str, int) for key in keys):
+            raise ValueError("a name in it is no text")
+        _STEPS[step](self)
+
+    for _step in (pickle.SETITEM, pickle.SETITEMS, pickle.DICT):
+        dispatch[_step[0]] = partial(_with_plain_keys, step=_step[0])
+
 
 def _check_numbers(content: bytes) -> None:
-    """A ValueError for a pickle that numbers its parts far beyond their number: a table for so many would be made."""
+    """A ValueError for a pickle that numbers its parts far beyond their number: no data set does."""
     for opcode, argument, _ in pickletools.genops(content):
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > len(content):
             raise ValueError("it numbers its parts beyond their number")

@@ -41,10 +41,6 @@ _HOW_OUT = (
 )
 
 
-class DependentRowsError(ValueError):
-    """The votes of a row change with its batch."""
-
-
 def check_first(model: Model, identity: Identity) -> bool:
     """Whether rows are to be checked before the run: also where they are measured without having been asked for, since
     an error now tells more than votes that are lost.
@@ -59,7 +55,7 @@ def some(images: Sequence[Levels]) -> list[Levels]:
 
 
 def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batch: int) -> None:
-    """A DependentRowsError if rows vote differently in another order, in other company, in smaller batches, or later.
+    """A ValueError if rows vote differently in another order, in other company, in smaller batches, or later.
 
     The noise is drawn by the operating system and has nothing to do with the run's.
 
@@ -74,9 +70,7 @@ def check_rows(model: Model, sampler: AnySampler, images: Sequence[Levels], batc
     changed = {each: sum(wrong for name, wrong, _ in found if name == each) for each in names}
     if sum(changed.values()) > vote_tolerance(model.identity().precision, compared):
         listed = ", ".join(f"{count} {name}" for name, count in changed.items() if count)
-        raise DependentRowsError(
-            f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}"
-        )
+        raise ValueError(f"the vote of a row depends on its batch: of {compared} votes changed {listed}. {_HOW_OUT}")
 
 
 def _attempt(model: Model, sampler: AnySampler, images: Sequence[Levels], size: int, fixed: bool) -> list[Trial]:
@@ -136,7 +130,7 @@ def _check_positions(model: Model, sampler: AnySampler, images: Sequence[Levels]
             odd += labels != values[counts.argmax()]
     if (odd > 1).any():
         place = int(odd.argmax())
-        raise DependentRowsError(
+        raise ValueError(
             f"votes depend on the row's position: of {size} equal rows the one at position {place} votes differently. "
             f"{_HOW_OUT}"
         )

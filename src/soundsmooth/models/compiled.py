@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from threading import Lock
 from typing import Any, Literal, get_args
 
@@ -21,36 +20,28 @@ COMPILATIONS: tuple[Compilation, ...] = get_args(Compilation)
 Forward = Callable[[Any], Any]
 
 
-def forward_of(module: Any, how: str, device: str) -> Forward:
-    """The module, run in one of the ways; a ValueError for a way that there is not.
-
-    `tuned` is for one shape of batches, which `tuning` makes ready. Those of other shapes need no tuning: on a GPU
-    their kernels are launched together.
-    """
+def check_way(how: str, device: str) -> None:
+    """A ValueError for a way that there is not."""
     if how not in COMPILATIONS:
         raise ValueError(f"compile must be one of {', '.join(COMPILATIONS)}, not {how!r}")
     if how == "cuda-graph" and device != "cuda":
         raise ValueError(f'compile="cuda-graph" needs a model on a GPU, and this one is on {device}')
-    if how == "cuda-graph" or (how == "tuned" and device == "cuda"):
-        return OncePerShape(partial(CudaGraph, module))
-    if how == "torch-compile":
-        return OncePerShape(partial(Compiled, module))
+
+
+def forward_of(module: Any, how: str, batch: Any) -> Forward:
+    """The module, run in one of the ways and ready for batches of this shape.
+
+    `tuned` is for one shape, which `tuning` makes ready. Those of other shapes need no tuning: on a GPU their kernels
+    are launched together.
+    """
     forward: Forward = module
+    recorded = how == "cuda-graph" or (how == TUNED and batch.is_cuda)
+    if recorded or how == "torch-compile":
+        import torch
+
+        with torch.inference_mode():
+            forward = CudaGraph(module, batch) if recorded else Compiled(module, batch)
     return forward
-
-
-class OncePerShape:
-    """Prepares a way of running at the first batch of each shape, and keeps to it from then on."""
-
-    def __init__(self, prepare: Callable[[Any], Forward]) -> None:
-        self._prepare = prepare
-        self._ready: dict[tuple[int, ...], Forward] = {}
-
-    def __call__(self, batch: Any) -> Any:
-        shape = tuple(batch.shape)
-        if shape not in self._ready:
-            self._ready[shape] = self._prepare(batch)
-        return self._ready[shape](batch)
 
 
 class CudaGraph:

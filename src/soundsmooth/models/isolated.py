@@ -7,7 +7,6 @@ This process keeps the file's bytes, its digest and the proof; it makes the nois
 from ..core.independence import CHECKED, unproved_independence
 from ..independence.proof import ProofReport
 from .onnx_file import OnnxModel
-from .onnx_session import PROVIDERS
 from .options import ModelOptions
 from .proved_session import Frozen
 from .sandbox.client import SandboxedGraph
@@ -19,6 +18,8 @@ class IsolatedOnnxModel(OnnxModel):
     The proof is made here, of the graph that onnxruntime says it runs, from what it says it computes.
     """
 
+    _runtime: SandboxedGraph
+
     @classmethod
     def accepts(cls, source: object, options: ModelOptions) -> bool:
         return options.untrusted and super().accepts(source, options)
@@ -29,31 +30,24 @@ class IsolatedOnnxModel(OnnxModel):
             raise ValueError("an untrusted model is proved or checked; to be measured it would have to run unconfined")
         if (self._device, self._number) != ("cpu", ""):
             raise ValueError(f"an untrusted model runs on the cpu only, not on {self._device!r}")
-        self._sandboxed = SandboxedGraph(self._content, self._facts, self._threads, self._timeout)
-        return self._sandboxed
+        return SandboxedGraph(self._content, self._facts, self._threads, self._timeout)
 
     def prepare(self, shape: tuple[int, ...], batch: int) -> None:
         super().prepare(shape, batch)
-        self._sandboxed.use(self._made.session)  # a lower level may have been tried since, in vain
-        self._sandboxed.process.forget_folder()
+        self._runtime.use(self._made.session)  # a lower level may have been tried since, in vain
+        self._runtime.process.forget_folder()
 
     def _proof(self, shape: tuple[int, ...], batch: int) -> tuple[Frozen, ProofReport]:
         """In a process that has not voted yet, and can still write."""
-        if self._sandboxed.process.settled:
-            self._sandboxed.process.end("another one took its place")
+        if self._runtime.process.settled:
+            self._runtime.process.end("another one took its place")
             self._runtime = self._start()
         return super()._proof(shape, batch)
 
     _without_proof = CHECKED  # to be measured it would have to run unconfined
 
     def flags(self) -> dict[str, str]:
-        return {
-            "isolated": "yes",
-            "optimization": self._made.level,
-            "provider": PROVIDERS["cpu"],
-            "threads": str(self._threads),
-            **self._output_flag(),
-        }
+        return {"isolated": "yes", **super().flags()}
 
     def replica(self, number: int) -> "IsolatedOnnxModel":
         """A process of its own, which runs the same graph."""
@@ -61,7 +55,7 @@ class IsolatedOnnxModel(OnnxModel):
         other.__dict__.update(self.__dict__)
         other._proofs = {}
         other._runtime = other._start()
-        other._sandboxed.use(self._made.session)
+        other._runtime.use(self._made.session)
         return other
 
     def recipe(self) -> bytes:
@@ -69,4 +63,4 @@ class IsolatedOnnxModel(OnnxModel):
 
     def close(self) -> None:
         """End the process; it also ends with this object, and with this process."""
-        self._sandboxed.process.end("it was closed")
+        self._runtime.process.end("it was closed")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..independence.proof.onnx_graph import draws_at_random, hopeless
 from ..independence.proof.onnx_schema import malformed, suspicious
 from .outputs import Output, choose_output
-from .protocol import declared_classes
+from .protocol import declared_classes, is_one_logit
 
 if TYPE_CHECKING:
     import onnx
@@ -44,7 +44,7 @@ def read_facts(graph: bytes, output: Output = None) -> OnnxFacts:
         raise ValueError("the model has no output")
     outputs = {each.name: each for each in reversed(model.graph.output)}
     chosen = choose_output([each.name for each in model.graph.output], output)
-    classes = declared_classes(_sizes(outputs[chosen].type.tensor_type))
+    classes = _classes(outputs[chosen].type.tensor_type)
     judged = draws_at_random(model), suspicious(model), hopeless(model)
     return OnnxFacts(name, shape, chosen, chosen == model.graph.output[0].name, classes, *judged)
 
@@ -62,6 +62,15 @@ def reduced(graph: bytes, facts: OnnxFacts) -> bytes:
     del model.graph.output[:]
     model.graph.output.extend(kept[:1])
     return bytes(model.SerializeToString())
+
+
+def _classes(declared: "onnx.TypeProto.Tensor") -> int | None:
+    """How many classes an output has scores for, as it is declared; None for what is left open, and for labels."""
+    import onnx
+
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE)
+    sizes = _sizes(declared)
+    return None if is_one_logit(tuple(sizes)) and declared.elem_type not in floats else declared_classes(sizes)
 
 
 def _only_input(graph: "onnx.GraphProto") -> tuple[str, tuple[int | None, ...]]:

@@ -154,17 +154,13 @@ class OnnxModel(Model):
         return self  # a session may run in several threads at once
 
     def flags(self) -> dict[str, str]:
-        provider = self._made.session.get_providers()[0]
+        """How far the graph was optimized and where it runs; which output votes, if it is not the first."""
         return {
             "optimization": self._made.level,
-            "provider": provider,
+            "provider": self._runtime.provider(self._made.session),
             "threads": str(self._threads),
-            **self._output_flag(),
+            **({} if self._facts.first else {"output": output_flag(self._facts.output)}),
         }
-
-    def _output_flag(self) -> dict[str, str]:
-        """Which output votes, if it is not the first."""
-        return {} if self._facts.first else {"output": output_flag(self._facts.output)}
 
     def recipe(self) -> bytes:
         options = {"output": self._facts.output}

@@ -242,7 +242,7 @@ def declared_classes(sizes: Sequence[object]) -> int | None:
     return last if isinstance(last, int) and last > 1 else None
 
 
-def is_one_logit(shape: tuple[int, ...]) -> bool:
+def is_one_logit(shape: tuple[object, ...]) -> bool:
     """Whether scores of this shape have one number per row."""
     return len(shape) == 1 or shape[1:] == (1,)
 

@@ -45,6 +45,10 @@ class Runtime:
         """A session for what the optimizer makes of the graph, and the graph that it runs; or a NotFrozenError."""
         return frozen_session(self.graph, *self._place, level)
 
+    def provider(self, made: Any) -> str:
+        """What runs a session's operators, as onnxruntime calls it."""
+        return str(made.get_providers()[0])
+
     def scores(self, made: Any, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A session's first output for a batch."""
         return np.asarray(run(made, self.facts.output, self.facts.input, batch))

@@ -54,7 +54,7 @@ class RowVoter(AbstractContextManager["RowVoter"]):
         self.seconds: float | None = None
         """What a row took when it was tried out, if it was."""
         self.classes = 0
-        """How many classes the model votes for, once it is ready."""
+        """How many classes the model votes for; 0 until it is ready."""
         self.idle = True
         """Whether no row is at work, or was when something went wrong."""
         self._pipe, theirs = context.Pipe()
@@ -64,7 +64,7 @@ class RowVoter(AbstractContextManager["RowVoter"]):
             self._process.start()
         theirs.close()
         self._orders = socket.socket(fileno=os.dup(self._pipe.fileno()))
-        self._begun, self._ready = 0, False
+        self._begun = 0
         self._voted: deque[int] = deque()
 
     def __exit__(self, *_: object) -> None:
@@ -81,7 +81,7 @@ class RowVoter(AbstractContextManager["RowVoter"]):
 
     def wait(self) -> None:
         """A ValueError if the model cannot be made in a fresh process, is another one there, or cannot vote alone."""
-        if self._ready:
+        if self.classes:
             return
         try:
             problem = self._pipe.recv_bytes().decode(errors="replace")
@@ -90,7 +90,6 @@ class RowVoter(AbstractContextManager["RowVoter"]):
             (self.classes,) = LABEL.unpack(self._pipe.recv_bytes(LABEL.size))
         except (EOFError, OSError):
             raise self._ended_early() from None
-        self._ready = True
 
     def votes(self, rows: Iterator[Floats]) -> Iterator[int]:
         """The votes of the rows, in order; on each core there is one at work, while another gets ready."""

@@ -62,7 +62,7 @@ def faster_compiled(
     if expected < PAYS:
         return None
     try:
-        compiled = forward_of(module, "torch-compile", batch.device.type)
+        compiled = forward_of(module, "torch-compile", batch)
         before, after = _usual_seconds((module, compiled), batch, clock)
     except Exception as error:  # no compiler, too little memory, or anything else in torch's
         free_memory()

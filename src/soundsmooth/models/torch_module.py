@@ -67,6 +67,7 @@ class TorchModel(Model):
         self._shortened = False
         self._not_alone: dict[tuple[int, ...], str | None] = {}
         """By the shape of inputs: why it cannot vote on one of them alone."""
+        self._tried = set[tuple[int, ...]]()  # shapes of inputs of which it has taken a batch
         self._torch = torch
         self._precision = precision_name(dtype)
         self._dtype: torch.dtype = getattr(torch, self._precision)
@@ -166,9 +167,7 @@ class TorchModel(Model):
         if self.demand not in ("auto", PROVED):
             self._try_batch(shape, batch)
             return
-        graph, report = self._voting.prove(self._example(shape, batch))
-        if report is not None:
-            self.report = report
+        graph, self.report = self._voting.prove(self._example(shape, batch))
         if graph is None and self.demand == PROVED and self.report is not None:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         self._shortened, self.classes = (False, self.classes) if graph is None else (graph.shortened, graph.classes)
@@ -188,8 +187,8 @@ class TorchModel(Model):
         return measured() if self.unmeasured is None else CHECKED
 
     def _try_batch(self, shape: tuple[int, ...], batch: int) -> None:
-        """Run the module on a grey batch of no consequence, unless it has run before: an error now costs nothing."""
-        if self.classes is not None:
+        """Run the module on a grey batch of no consequence, once for each shape: an error now costs nothing."""
+        if shape in self._tried:
             return
         try:
             self.classes = self.vote(self._example(shape, batch)).classes
@@ -198,6 +197,7 @@ class TorchModel(Model):
         except Exception as error:  # it is their code: anything can happen
             reason = f"{describe_error(error)}{axes_hint(shape)}"
             raise ValueError(f"the model failed on a batch of shape {[batch, *shape]}: {reason}") from error
+        self._tried.add(shape)
 
     def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
         """Tune, if that was asked for, or decide what `auto` is."""
@@ -328,6 +328,7 @@ class TorchModel(Model):
                 scores = chosen_scores(self.forward(batches[0]), None)
                 torch.cuda.synchronize(self._device)
                 self.classes = count_classes(scores, len(scores))
+                self._tried.add(shape[1:])
                 return True
         except torch.cuda.OutOfMemoryError:
             return False
@@ -359,9 +360,8 @@ class TorchModel(Model):
                 raise
             raise ValueError(f"the program was exported for one batch size ({first_line(error)}): {FREE}") from error
         except RuntimeError as error:  # wrong shapes and the like; never tried again with other noise
-            shape, reason = tuple(batch.shape), first_line(error)
-            hint = axes_hint(shape[1:])
-            raise ValueError(f"the model failed on a batch of shape {list(shape)}: {reason}{hint}") from error
+            reason = f"{first_line(error)}{axes_hint(tuple(batch.shape[1:]))}"
+            raise ValueError(f"the model failed on a batch of shape {list(batch.shape)}: {reason}") from error
 
     def _check_statistics(self) -> None:
         """Batch normalisation without running statistics averages over the batch, in evaluation mode too."""

@@ -50,8 +50,18 @@ def _named(result: Any) -> dict[str, Any]:
 
 def count_classes(scores: torch.Tensor, rows: int) -> int:
     """How many classes there are; a ValueError for what is no scores."""
-    kind = "c" if scores.is_complex() or scores.dtype == torch.bool else "f" if scores.is_floating_point() else "i"
-    return check_scores(tuple(scores.shape), kind, rows)
+    return check_scores(tuple(scores.shape), _kind(scores), rows)
+
+
+def inferred_classes(scores: torch.Tensor | None, rows: int) -> int | None:
+    """The same of scores without numbers, whose batch axis may be open; None if the classes are."""
+    if scores is None or not all(isinstance(size, int) for size in scores.shape[1:]):
+        return None
+    return check_scores((rows, *scores.shape[1:]), _kind(scores), rows)
+
+
+def _kind(scores: torch.Tensor) -> str:
+    return "c" if scores.is_complex() or scores.dtype == torch.bool else "f" if scores.is_floating_point() else "i"
 
 
 def first_maximum(scores: torch.Tensor) -> torch.Tensor:

@@ -1,14 +1,14 @@
 """What votes in a module's place: a graph for each shape of batches, where one is proved, and how it runs."""
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import first_line
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
 from .artifact import WAY_OUT, Artifact
-from .compiled import AUTO, TUNED, Forward, forward_of
-from .protocol import declared_classes
+from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled, free_memory
 from .torch_devices import machine_text
@@ -53,11 +53,12 @@ class VotingGraphs:
         self.compilation, self.artifact = compilation, artifact
         if compilation == AUTO and device.type != "cuda":
             self.compilation = "none"
-        forward_of(scoring, compilation, device.type)  # what cannot be is an error now
+        check_way(compilation, device.type)
         self.slower: str | None = None
         self.chosen: str | None = None
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
         """By the shape of batches."""
+        self._reports: dict[tuple[int, ...], ProofReport | None] = {}
         self._forwards: dict[tuple[int, ...], Forward] = {}
         self._compared: set[tuple[int, ...]] = set()
         """The shapes for which the graph was compared with the module."""
@@ -82,16 +83,17 @@ class VotingGraphs:
         return self._graphs.get(shape)
 
     def prove(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
-        """The graph for batches like the example, if it is proved; the report, where a proof was looked for now."""
-        shape, report = tuple(example.shape), None
+        """The graph for batches like the example, if it is proved, and the report on such batches."""
+        shape = tuple(example.shape)
         if shape not in self._graphs:
             graph, report = self._proved(example, self._variants(example))
             forward = self._tuned_forward(graph, example)
+            self._reports[shape] = report
             graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
             self._forwards.pop(shape, None)
             if forward is not None:
                 self._forwards[shape] = forward
-        return self._graphs[shape], report
+        return self._graphs[shape], self._reports[shape]
 
     def check_batch(self, batch: int, shape: tuple[int, ...]) -> None:
         """A ValueError if there is an artifact, and its kernels are for other batches."""
@@ -118,10 +120,13 @@ class VotingGraphs:
         return folded if tuple(example.shape) == self.artifact.batch_shape else [*folded, *found]
 
     def _proved(self, example: "torch.Tensor", variants: Variants) -> tuple[VotingGraph | None, ProofReport | None]:
+        from .torch_scores import inferred_classes
+
         made, shortened, report = _first_proved(example, variants)
         if made is None or made.graph is None:
             return None, report
-        return VotingGraph(made.graph, Snapshot(made.graph), shortened, declared_classes(made.scores)), report
+        classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
+        return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
 
     def _tuned_forward(self, graph: VotingGraph | None, example: "torch.Tensor") -> Forward | None:
         """What the artifact has for this graph; None without one, and for batches for which it was not tuned."""
@@ -143,8 +148,8 @@ class VotingGraphs:
         if forward is None:
             graph = self._graphs.get(shape)
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
-            way = "none" if self.compilation == AUTO or (self.compilation == TUNED and untuned) else self.compilation
-            forward = self._forwards.setdefault(shape, forward_of(module, way, self._device.type))
+            way = "none" if self.compilation == TUNED and untuned else self.compilation
+            forward = self._forwards.setdefault(shape, forward_of(module, way, batch))
         return forward(batch)
 
     def changes(self) -> Callable[[], bool]:
@@ -179,7 +184,12 @@ class VotingGraphs:
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
-        subject = Tunable(self._module, _Fresh(self, batch_of), batch_of)
+
+        @cache
+        def candidates(batch: int) -> dict[bool, Exported]:
+            return self.candidates(batch_of(batch))
+
+        subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         try:
             choice: Choice = choose(subject, batches)
             artifact = pack(subject, choice, model, machine_text(self._device))
@@ -217,17 +227,9 @@ def _first_proved(example: "torch.Tensor", variants: Variants) -> tuple[Exported
     return None, False, report
 
 
-class _Fresh:
-    """Graphs for tuning, each time as an object of its own."""
+def _fresh_graph(candidates: Callable[[int], dict[bool, Exported]], batch: int, folded: bool) -> Any:
+    """One of the candidates for batches of a size, each time as an object of its own; None if there is none."""
+    from torch import fx
 
-    def __init__(self, graphs: VotingGraphs, batch_of: BatchOf) -> None:
-        self._graphs, self._batch_of = graphs, batch_of
-        self._made: dict[int, dict[bool, Exported]] = {}
-
-    def __call__(self, batch: int, folded: bool) -> Any:
-        from torch import fx
-
-        if batch not in self._made:
-            self._made[batch] = self._graphs.candidates(self._batch_of(batch))
-        found = self._made[batch].get(folded)
-        return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)
+    found = candidates(batch).get(folded)
+    return None if found is None or found.graph is None else fx.GraphModule(found.graph, found.graph.graph)

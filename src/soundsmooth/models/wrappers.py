@@ -85,9 +85,11 @@ def unwrapping_remarks(source: Any) -> Iterator[str]:
     kinds = {full_name(type(part)) for part, _ in _wrappers(as_module(source))}
     names = sorted(kind.rpartition(".")[2] for kind in kinds - {COMPILED})
     if names:
-        yield f"{' and '.join(names)}: the module inside is certified; several GPUs are used with workers"
+        parallel = "; several GPUs are used with workers" if any("Parallel" in name for name in names) else ""
+        yield f"{' and '.join(names)}: the module inside is certified{parallel}"
     if COMPILED in kinds:
-        yield 'torch.compile: the module inside is certified; to compile it under the promise: compile="torch-compile"'
+        how = 'compile="torch-compile", or --compile torch-compile'
+        yield f"torch.compile: the module inside is certified; to compile it under the promise: {how}"
 
 
 def is_scripted(module: "torch.nn.Module") -> bool:

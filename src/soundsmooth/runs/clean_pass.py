@@ -3,7 +3,6 @@
 from .plan import RunPlan
 from .scheduler import Scheduler
 from .store import Store
-from .tasks import CleanVotes
 
 #: Images that are sent to a worker together.
 TOGETHER = 100
@@ -23,7 +22,7 @@ def note_clean_accuracy(store: Store, plan: RunPlan, scheduler: Scheduler) -> No
     for first in range(0, len(images), TOGETHER):
         truths = plan.inputs.labels[first : first + TOGETHER]
         found = scheduler.ask("clean", list(images[first : first + TOGETHER]))
-        if not isinstance(found, CleanVotes) or len(found.labels) != len(truths):
+        if not isinstance(found, tuple) or len(found) != len(truths):
             return
-        correct += sum(label == truth for label, truth in zip(found.labels, truths, strict=True))
+        correct += sum(label == truth for label, truth in zip(found, truths, strict=True))
     store.add_clean(correct)

@@ -31,7 +31,7 @@ def conclude(store: Store) -> list[Certificate]:
             f"independence is {terms.promise.independence}: rows of each image have still to vote alone, and only "
             "certify does that"
         )
-    with Leases(store) as leases, store.transaction():
+    with Leases(store) as leases, store.db.transaction():
         if leases.others_at_work():
             raise ValueError("another process is at work on the run: end it first, or wait for it")
         votes = ((place, store.votes(place)) for place in store.unfinished())

@@ -50,7 +50,7 @@ class RunHeader:
         """The run's file; None for a run in memory."""
         return None if self.db.path == MEMORY else self.db.path
 
-    @property
+    @cached_property
     def schema(self) -> str:
         """The tables that a file of its format has."""
         return schema(self.db.version)

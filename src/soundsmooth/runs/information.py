@@ -81,6 +81,6 @@ def note_of(asked: GoalOptions) -> dict[str, str]:
 
 def _name(given: object) -> str:
     """One that every file can hold: a path may have bytes that are no text."""
-    named = given if hasattr(given, "__qualname__") else type(given)
+    named = given if hasattr(given, "__qualname__") and hasattr(given, "__module__") else type(given)  # no generator
     text = str(given) if isinstance(given, str | Path) else f"{named.__module__}.{named.__qualname__}"
     return text.encode("utf-8", "backslashreplace").decode()[:MOST_CHARACTERS]

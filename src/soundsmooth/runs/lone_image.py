@@ -7,11 +7,11 @@ from contextlib import closing
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
 from ..certification.votes import added
-from ..independence.measure import RowsToRecheck, measurement, rows_by_block, sample_rows
+from ..independence.measure import RowsToRecheck, measurement, rows_by_block
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, packed_bits
 from ..smoothing.classifier import Replica
-from ..smoothing.voting import check_classes, check_labels
+from ..smoothing.voting import check_classes, check_labels, counted
 from .image_votes import ImageVotes, image_votes
 from .plan import RunPlan
 from .tasks import Outcome, Task
@@ -30,8 +30,8 @@ def certify_image(plan: RunPlan, replica: Replica) -> Certificate:
         votes, hits = _vote(plan, voter)
         measured = _measure(plan, voter, votes, hits)
     counts = votes.selection, votes.estimation
-    found = certify(*counts, plan.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
-    return plan.certificate(0, found, votes, measured, plan.environment, time.perf_counter() - start)
+    found = certify(*counts, plan.survey.law, plan.settings, measured, plan.paid(0), votes.looks, plan.coin(0))
+    return plan.certificate(0, found, votes, measured, plan.survey.environment, time.perf_counter() - start)
 
 
 def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
@@ -42,9 +42,9 @@ def _vote(plan: RunPlan, voter: Voter) -> tuple[ImageVotes, Hits]:
         for outcome in _outcomes(plan, voter, [Task.of(0, block) for block in votes.missing]):
             block, cast = outcome.task.only.block, outcome.copy_votes
             check_labels(plan.inputs.labels, cast.classes)
-            check_classes(len(next(iter(there.values()), cast.counts).classes), cast.classes)
-            there[block] = cast.counts
-            if block.purpose == Purpose.ESTIMATION and plan.identity.independence.measured:
+            check_classes(len(next(iter(there.values())).classes) if there else cast.classes, cast.classes)
+            there[block] = counted(cast)
+            if block.purpose == Purpose.ESTIMATION and plan.survey.identity.independence.measured:
                 hits[block] = packed_bits(cast.labels == _selected(there))
         votes = image_votes(plan.settings, rounds, truth, there)
     return votes, hits
@@ -57,7 +57,7 @@ def _selected(there: Mapping[VoteBlock, Counts]) -> int:
 
 def _measure(plan: RunPlan, voter: Voter, votes: ImageVotes, hits: Hits) -> Measurement | None:
     """Rows that were hits vote again, alone; None unless that was promised."""
-    drawn = sample_rows(plan.secret, plan.promise, plan.inputs.indices[0], votes.estimation.total)
+    drawn = plan.sampled_rows(0, votes)
     if drawn is None:
         return None
     rows = rows_by_block(drawn, hits.items())

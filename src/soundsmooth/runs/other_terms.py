@@ -86,7 +86,17 @@ def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
     pairs += [("votes", votes_word(begun.votes), votes_word(asked.votes))]
     if all(old == new for _, old, new in pairs):
         pairs = [(name, _digest(before.get(name)), _digest(after.get(name))) for name in _FOLLOWING]
+    pairs = [(name, *(_other_flags(old, new) if name == "flags" else (old, new))) for name, old, new in pairs]
     return [f"{_MEANING.get(name, name)}: {_short(old)} -> {_short(new)}" for name, old, new in pairs if old != new]
+
+
+def _other_flags(old: str, new: str) -> tuple[str, str]:
+    """Of two lines of flags those that are not in both; the whole lines if their order is all that differs."""
+    before, after = old.split(), new.split()
+    if sorted(before) == sorted(after):
+        return old, new
+    gone, added = [flag for flag in before if flag not in after], [flag for flag in after if flag not in before]
+    return " ".join(gone) or "none", " ".join(added) or "none"
 
 
 def _usual_bound(terms: RunTerms) -> bool:

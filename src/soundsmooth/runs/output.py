@@ -20,7 +20,7 @@ class Output:
     """A file that begins to exist with its first record, and holds every record as soon as it is issued."""
 
     def __init__(self, path: Path | None, header: str, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-        self.path, self._header = path, header
+        self.path, self._header, self._table = path, header, path is not None and path.suffix == ".tsv"
         self._file: IO[str] | None = None
         if path is not None:
             check_new_file(path, suffixes)
@@ -33,20 +33,20 @@ class Output:
             self._file.close()
 
     def certificate(self, record: Certificate) -> None:
-        self._write(record.to_json(), certificate_row(record))
+        if self.path is not None:
+            self._write(self.path, certificate_row(record) if self._table else record.to_json())
 
     def prediction(self, record: Prediction, truth: int | None) -> None:
-        self._write(json.dumps({**record.to_dict(), "truth": truth}), prediction_row(record, truth))
+        if self.path is not None:
+            line = json.dumps({**record.to_dict(), "truth": truth})
+            self._write(self.path, prediction_row(record, truth) if self._table else line)
 
-    def _write(self, line: str, row: str) -> None:
-        if self.path is None:
-            return
-        table = self.path.suffix == ".tsv"
+    def _write(self, path: Path, line: str) -> None:
         if self._file is None:
-            self._file = self.path.open("x", encoding="utf-8", newline="\n")
-            if table:
+            self._file = path.open("x", encoding="utf-8", newline="\n")
+            if self._table:
                 self._file.write(self._header + "\n")
-        self._file.write((row if table else line) + "\n")
+        self._file.write(line + "\n")
         self._file.flush()
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from ..certification.certificate import Certificate
 from ..certification.certify import Counts, Measurement, certify
-from ..independence.measure import RowsToRecheck, SampledRows, measurement, rows_by_block, sample_rows
+from ..independence.measure import RowsToRecheck, measurement, rows_by_block
+from ..models import Votes
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock, hits_of, packed_bits
-from ..smoothing.voting import CopyVotes, check_classes, check_labels, noise_blocks
+from ..smoothing.voting import check_classes, check_labels, counted, noise_blocks
 from .clean_pass import note_clean_accuracy
 from .image_votes import ImageVotes, image_votes
 from .leases import LeaseClock, Leases
@@ -35,7 +36,7 @@ ALL_FAIL = 10
 
 def terms_of(plan: RunPlan, votes: bool = True, kept: bool = True) -> RunTerms:
     """What the store of a new run is fixed to, which is `kept` in a file or in memory."""
-    if plan.identity.independence.measured and not votes:
+    if plan.survey.identity.independence.measured and not votes:
         raise ValueError(
             "measured independence needs the bitmaps, which say which rows were hits: leave out --no-votes, or choose "
             "--independence checked"
@@ -72,7 +73,7 @@ def certify_into(
 
 
 def _batches_in_a_block(store: Store, plan: RunPlan) -> int:
-    return sum(1 for _ in noise_blocks(store.terms.block, plan.batch, plan.inputs.levels[0].size))
+    return len(noise_blocks(store.terms.block, plan.survey.batch, plan.inputs.levels[0].size))
 
 
 @dataclass
@@ -109,11 +110,12 @@ class _RunWriter:
 
     def finish(self) -> Iterator[Certificate | Failure]:
         if self.same.tasks:
-            self._ready.append(self.same.tasks)
+            self._ready.append(list(self.same.tasks))
         while self.store.has_open_images():
             self._nothing_free = False
             while self._push_tasks() or self.scheduler.busy:
-                self._held += self.same.hear(self.scheduler.step())
+                came = self.scheduler.step()
+                self._held += self.same.hear(came) if self.same.tasks else came
                 if not self.same.tasks:
                     yield from self._write_held()
             self.leases.release_all()  # of what failed here and was opened again by another process
@@ -203,7 +205,7 @@ class _RunWriter:
         """An image that votes no more: some of its rows vote alone, or it is certified."""
         group, left = place // self.plan.group, self._recheck_tasks(place)
         if not left:
-            with self.store.transaction():
+            with self.store.db.transaction():
                 return self._certify(place)
         if not self._open.get(group, set()) & set(left):
             self._push(group, left)
@@ -211,28 +213,18 @@ class _RunWriter:
 
     def _recheck_tasks(self, place: int) -> list[Task]:
         """Of an image whose blocks are all stored, the rows that have still to be voted alone."""
-        there = self.store.alone(place)
-        return [
-            Task.of(place, block, again)
-            for block, again in self._rows_to_recheck(place).items()
-            if block.first not in there
-        ]
+        rows = self._rows_to_recheck(place)
+        there = self.store.alone(place) if rows else {}
+        return [Task.of(place, block, again) for block, again in rows.items() if block.first not in there]
 
     def _rows_to_recheck(self, place: int) -> dict[VoteBlock, RowsToRecheck]:
         """The rows of each block that were drawn and were hits."""
         if place not in self._rows:
-            drawn = self._sampled(place)
+            drawn = self.plan.sampled_rows(place, self._votes(place))
             stored = ((each.block, each.hits) for each in self.store.blocks(place))
             found = {} if drawn is None else rows_by_block(drawn, stored)
             self._rows[place] = {block: RowsToRecheck(self._guess(place), rows) for block, rows in found.items()}
         return self._rows[place]
-
-    def _sampled(self, place: int) -> SampledRows | None:
-        """The rows that are voted again, among all copies that have voted."""
-        if not self.plan.identity.independence.measured:
-            return None
-        copies = self._votes(place).estimation.total
-        return sample_rows(self.plan.secret, self.plan.promise, self.plan.inputs.indices[place], copies)
 
     # What came of it
 
@@ -241,7 +233,7 @@ class _RunWriter:
         outcomes, self._held = self._held, []
         if not outcomes:
             return []
-        with self.store.transaction():
+        with self.store.db.transaction():
             self.leases.beat()
             self.store.note_time()
             issued = [record for outcome in outcomes for record in self._write(outcome)]
@@ -252,8 +244,10 @@ class _RunWriter:
     def _check_failures(self, failures: list[Failure]) -> None:
         """A ValueError for a model that always fails. In memory, that may be on fewer images than the usual number."""
         self._failed += len(failures)
+        if self._anything or not failures:
+            return
         most = ALL_FAIL if self.store.path is not None else min(ALL_FAIL, len(self.plan.inputs.levels))
-        if failures and not self._anything and self._failed >= most:
+        if self._failed >= most:
             where = "" if most == 1 else f" on the first {most} images, the last time with"
             raise ValueError(f"the model failed{where}: {failures[-1].error}")
 
@@ -275,7 +269,7 @@ class _RunWriter:
         outcome.check_size()
         if outcome.task.again is not None:
             place, block = outcome.task.only
-            self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.environment)
+            self.store.add_alone(place, block, packed_bits(outcome.bits), outcome.seconds, self.plan.survey.environment)
         else:
             self._add_all(outcome)
         mine = self._claimed[outcome.task.parts[0].place // self.plan.group]
@@ -287,16 +281,17 @@ class _RunWriter:
         new: dict[int, dict[VoteBlock, Counts]] = {}
         copies = outcome.task.copies
         for (place, block), votes in zip(outcome.task.parts, outcome.part_votes, strict=True):
-            counts = votes.counts
+            counts = counted(votes)
             if self._add(place, block, votes, counts, outcome.seconds * block.count / copies):
                 new.setdefault(place, {})[block] = counts
             else:  # another process has stored it, and perhaps other votes: those in the file count
                 self._known.pop(place, None)
-        for place, blocks in new.items():
-            if place in self._known:
-                self._known[place] = self._with(place, self._known[place], blocks)
+        for place in self._known.keys() & new.keys():
+            known, truth = self._known[place], self.plan.inputs.labels[place]
+            there = {**known.there, **new[place]}
+            self._known[place] = image_votes(self.plan.settings, self.store.rounds, truth, there, known)
 
-    def _add(self, place: int, block: VoteBlock, votes: CopyVotes, counts: Counts, seconds: float) -> bool:
+    def _add(self, place: int, block: VoteBlock, votes: Votes, counts: Counts, seconds: float) -> bool:
         """Store a block; whether it was not there."""
         self._anything = True
         self._classes = self._classes or self.store.classes()
@@ -309,24 +304,20 @@ class _RunWriter:
         hits = None
         if block.purpose == Purpose.ESTIMATION and self.store.terms.votes:
             hits = packed_bits(votes.labels == self._guess(place))
-        return self.store.add_block(place, block, counts, hits, seconds, self.plan.environment)
-
-    def _with(self, place: int, known: ImageVotes, blocks: Mapping[VoteBlock, Counts]) -> ImageVotes:
-        """The image's votes with some blocks more."""
-        truth, there = self.plan.inputs.labels[place], {**known.there, **blocks}
-        return image_votes(self.plan.settings, self.store.rounds, truth, there, known)
+        return self.store.add_block(place, block, counts, hits, seconds, self.plan.survey.environment)
 
     def _guess(self, place: int) -> int:
         """The class that selection chose; its blocks are stored before the first one of estimation."""
         if place not in self._guesses:
-            self._guesses[place] = self.store.counts(place, Purpose.SELECTION).top
+            self._guesses[place] = self._votes(place).selection.top
         return self._guesses[place]
 
     def _certify(self, place: int) -> Certificate | None:
         """Algorithm 2 on what is stored, whichever process voted on it; None if the image has its certificate."""
-        measured, votes = self._measurement(place), self._votes(place)
+        votes = self._votes(place)
+        measured = self._measurement(place, votes)
         counts, paid, coin = (votes.selection, votes.estimation), self.plan.paid(place), self.plan.coin(place)
-        found = certify(*counts, self.plan.law, self.plan.settings, measured, paid, votes.looks, coin)
+        found = certify(*counts, self.plan.survey.law, self.plan.settings, measured, paid, votes.looks, coin)
         seconds, environment = self.store.seconds(place), dict(self.scheduler.environment)
         certificate = self.plan.certificate(place, found, votes, measured, environment, seconds)
         issued = self.store.add_certificate(place, certificate)
@@ -344,8 +335,8 @@ class _RunWriter:
             mine.remove(place)
         self.leases.release(place)
 
-    def _measurement(self, place: int) -> Measurement | None:
-        drawn = self._sampled(place)
+    def _measurement(self, place: int, votes: ImageVotes) -> Measurement | None:
+        drawn = self.plan.sampled_rows(place, votes)
         if drawn is None:
             return None
         stored = self.store.alone(place)

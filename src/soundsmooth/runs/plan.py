@@ -1,7 +1,7 @@
 """A run before its first coin is tossed: what it promises, and everything that is needed to keep the promise."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -13,8 +13,8 @@ from ..certification.promise import SPEC, Inputs, Promise, Secret
 from ..certification.settings import Settings, usual_bound
 from ..exact import BOUNDS, price_above
 from ..independence.check import some
+from ..independence.measure import SampledRows, sample_rows
 from ..independence.notice import describe_unproved
-from ..models import Identity
 from ..noise import Law
 from ..noise.law import EUCLIDEAN
 from ..smoothing.blocks import VoteBlock, block_size, vote_rounds
@@ -23,7 +23,7 @@ from ..smoothing.voting import check_labels
 from .image_votes import ImageVotes
 from .pools import WorkerPool
 from .tasks import Image
-from .worker import MIXED, ModelSurvey, WorkerKind
+from .worker import MIXED, ModelSurvey
 
 #: Consecutive images that share batches, where rows are proved to be independent.
 GROUP_IMAGES = 256
@@ -49,39 +49,30 @@ def plan_run(
     """
     images = some(inputs.levels)
     expected = 0 if continued else -(-len(inputs) // max(1, pool.capacity()))
-    found, labels = pool.survey(images, settings, expected), () if continued else inputs.labels
-    check_labels(labels, found.classes)
-    if allow_mixed and found.artifact is not None:
-        raise ValueError("tuned kernels are for one kind of device: leave out --allow-mixed, or choose another compile")
-    identity = replace(found.identity, device=MIXED) if allow_mixed else found.identity
-    settings = with_looks(settings, found, inputs)
-    promise = promise_of(found, identity, inputs, settings, secret)
-    if try_rows and found.check:
+    survey, labels = pool.survey(images, settings, expected), () if continued else inputs.labels
+    check_labels(labels, survey.classes)
+    if allow_mixed:
+        survey = _on_any_device(survey)
+    independence, settings = survey.identity.independence, with_looks(settings, survey, inputs)
+    promise = promise_of(survey, inputs, settings, secret)
+    if try_rows and survey.check:
         check_labels(labels, pool.check_rows(images, settings))
-    alone = pool.rehearse_rows(images) if try_rows and identity.independence.measured else None
+    alone = pool.rehearse_rows(images) if try_rows and independence.measured else None
     check_labels(labels, alone and alone.classes)
-    notice = describe_unproved(found.unproved, identity.independence, settings, alone and alone.seconds)
-    return RunPlan(
-        pool,
-        identity,
-        found.law,
-        found.batch,
-        found.kind,
-        inputs,
-        settings,
-        secret,
-        promise,
-        found.environment,
-        notice,
-        found.slower,
-        found.chosen,
-        found.artifact,
-    )
+    notice = describe_unproved(survey.unproved, independence, settings, alone and alone.seconds)
+    return RunPlan(pool, survey, inputs, settings, secret, promise, notice)
 
 
-def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
+def _on_any_device(survey: ModelSurvey) -> ModelSurvey:
+    """What is promised where several kinds of device may take part."""
+    if survey.artifact is not None:
+        raise ValueError("tuned kernels are for one kind of device: leave out --allow-mixed, or choose another compile")
+    return replace(survey, identity=replace(survey.identity, device=MIXED))
+
+
+def promise_of(survey: ModelSurvey, inputs: Inputs, settings: Settings, secret: Secret) -> Promise:
     """Everything that is fixed before the first coin is tossed (docs/noise.md, "Promise"), for inputs on the grid."""
-    law, given = found.law, inputs.given(found.law.grid)
+    identity, law, given = survey.identity, survey.law, inputs.given(survey.law.grid)
     if given is not None and law.norm != EUCLIDEAN:
         raise ValueError(f"the image is not on the grid, and radii in {law.norm} do not pay for that: give levels")
     for image in inputs.levels:
@@ -100,7 +91,7 @@ def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings:
             "alpha": str(settings.alpha),
             "bound": settings.bound,
             "noise": settings.noise,
-            "batch": str(found.batch),
+            "batch": str(survey.batch),
             "precision": identity.precision,
             "device": identity.device,
             "flags": identity.flags_text,
@@ -112,19 +103,19 @@ def promise_of(found: ModelSurvey, identity: Identity, inputs: Inputs, settings:
     )
 
 
-def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settings:
+def with_looks(settings: Settings, survey: ModelSurvey, inputs: Inputs) -> Settings:
     """The settings with the looks that answer what is asked, by a bound that holds for the model.
 
     Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
     its batch is a function of its number, each look is at whole batches, and α is at most ¼ (docs/looks.md).
     """
-    asked, proved, bound = settings.goal, found.identity.independence.proved, settings.bound
+    asked, proved, bound = settings.goal, survey.identity.independence.proved, settings.bound
     if asked is not None and asked.any_bound:
         bound = usual_bound(asked.radii is not None, proved)
     if not proved and not BOUNDS[bound].positions:
         raise ValueError(
             f"the bound {bound} needs rows that are proved to be independent, and these are "
-            f"{found.identity.independence.text}: leave the bound out, or choose clopper-pearson"
+            f"{survey.identity.independence.text}: leave the bound out, or choose clopper-pearson"
         )
     if settings.looks is not None:
         return settings
@@ -134,10 +125,10 @@ def with_looks(settings: Settings, found: ModelSurvey, inputs: Inputs) -> Settin
     if not proved:
         check_alpha_unproved(settings.alpha)
     shares = proved and asked.stops_early and settings.noise == "fresh"
-    whole = None if shares else found.batch
-    looks = looks_for(asked, found.law, settings.n, settings.alpha, bound, whole, _most_paid(found.law, inputs))
+    whole = None if shares else survey.batch
+    looks = looks_for(asked, survey.law, settings.n, settings.alpha, bound, whole, _most_paid(survey.law, inputs))
     if shares:
-        looks = replace(looks, group=group_for(found.batch))
+        looks = replace(looks, group=group_for(survey.batch))
     return replace(settings, bound=bound, looks=looks)
 
 
@@ -159,30 +150,26 @@ class RunPlan:
     """What was promised, who votes, and everything else that is needed to keep the promise."""
 
     pool: WorkerPool
-    identity: Identity
-    law: Law
-    batch: int
-    kind: WorkerKind
-    """The kind that the first worker had: all must have it, unless the promise says `mixed`."""
+    survey: ModelSurvey
+    """What the first worker has found of the model, with the promised identity."""
     inputs: Inputs
     settings: Settings
     secret: Secret
     promise: Promise
-    environment: Mapping[str, str]
     notice: str | None = None
     """What the user is to be told of the rows' independence before the first vote."""
-    slower: str | None = None
-    """What the user is to be told of the speed, if the model would be faster as it was given."""
-    chosen: str | None = None
-    """How the model runs, if that was chosen by measuring."""
-    artifact: bytes | None = field(default=None, repr=False)
-    """The model's kernels, if they were chosen by timing."""
 
     @cached_property
     def job(self) -> VotingJob:
         """What a worker has to know."""
-        key = self.secret.key(self.promise)
-        return VotingJob(self.identity, self.settings, self.inputs.shape, self.batch, key, self.artifact)
+        survey, key = self.survey, self.secret.key(self.promise)
+        return VotingJob(survey.identity, self.settings, self.inputs.shape, survey.batch, key, survey.artifact)
+
+    def sampled_rows(self, place: int, votes: ImageVotes) -> SampledRows | None:
+        """The rows of an image that vote again, alone, among all copies that have voted; None if none were promised."""
+        if not self.survey.identity.independence.measured:
+            return None
+        return sample_rows(self.secret, self.promise, self.inputs.indices[place], votes.estimation.total)
 
     def image(self, place: int) -> Image:
         """What a worker sees of the image at a place."""
@@ -190,7 +177,7 @@ class RunPlan:
 
     def paid(self, place: int) -> float | None:
         """What the radius at a place is less by, because floats were rounded to the grid; None if none were."""
-        return self.inputs.paid(place, self.law.grid)
+        return self.inputs.paid(place, self.survey.law.grid)
 
     def coin(self, place: int) -> str | None:
         """The bits that the bound of the image at a place is given; None unless the bound is randomized."""
@@ -200,21 +187,21 @@ class RunPlan:
 
     def block_size(self, kept: bool) -> int:
         """How many copies vote together in a run that is `kept` in a file, or in memory."""
-        looks, on_gpu = self.settings.looks, self.identity.device != "cpu"
+        looks, on_gpu = self.settings.looks, self.survey.identity.device != "cpu"
         if looks is not None and looks.group is not None:
             return looks.group.copies
-        return block_size(self.settings, self.batch, self.inputs.levels[0].size, kept, on_gpu)
+        return block_size(self.settings, self.survey.batch, self.inputs.levels[0].size, kept, on_gpu)
 
     def rounds(self, kept: bool) -> list[list[VoteBlock]]:
         """All blocks of an image, as they are voted from decision to decision."""
         return vote_rounds(self.settings, self.block_size(kept))
 
-    @property
+    @cached_property
     def group(self) -> int:
         """How many consecutive images go through the run together."""
         return len(self.inputs) if self.settings.noise == "batchwise" else self.sharing
 
-    @property
+    @cached_property
     def sharing(self) -> int:
         """How many consecutive images share batches."""
         looks = self.settings.looks

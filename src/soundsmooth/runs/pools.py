@@ -42,11 +42,8 @@ class WorkerHandle(Protocol):
     def kill(self) -> None: ...
 
 
-class Message(NamedTuple):
-    """The answer to a worker's oldest call, the error that it raised, or the worker's death."""
-
-    worker: WorkerHandle
-    what: Any
+#: The answer to a worker's oldest call, the error that it raised, or the worker's death; and whose it is.
+Message = tuple[WorkerHandle, Any]
 
 
 class WorkerPool(ABC):
@@ -120,12 +117,12 @@ class WorkerPool(ABC):
         worker, start = self._first, time.monotonic()
         assert worker is not None
         while time.monotonic() - start < limit:
-            for message in self.wait([worker], min(LOOK, limit)):
-                if isinstance(message.what, BaseException):
-                    raise message.what
-                if isinstance(message.what, WorkerDied):
-                    raise ValueError(f"a worker died while {work}: {message.what.reason}; {advice}")
-                return message.what
+            for _, what in self.wait([worker], min(LOOK, limit)):
+                if isinstance(what, BaseException):
+                    raise what
+                if isinstance(what, WorkerDied):
+                    raise ValueError(f"a worker died while {work}: {what.reason}; {advice}")
+                return what
         worker.kill()
         raise ValueError(f"no answer within {limit:g} seconds while {work}; {advice}")
 
@@ -156,7 +153,7 @@ class LocalPool(WorkerPool):
         local = [worker for worker in workers if isinstance(worker, LocalWorker)]
         with self._answered:
             self._answered.wait_for(lambda: any(worker.answers for worker in local), seconds)
-            return [Message(worker, worker.answers.popleft()) for worker in local for _ in range(len(worker.answers))]
+            return [(worker, worker.answers.popleft()) for worker in local for _ in range(len(worker.answers))]
 
     def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
         """In the thread that asks: there is nobody to wait for."""

@@ -42,7 +42,7 @@ class ProcessPool(WorkerPool):
         by_end = {worker.end: worker for worker in workers if isinstance(worker, ProcessWorker)}
         if not by_end:
             time.sleep(seconds)
-        return [Message(by_end[end], by_end[end].read()) for end in wait(list(by_end), seconds) if end in by_end]
+        return [(by_end[end], by_end[end].read()) for end in wait(list(by_end), seconds) if end in by_end]
 
     def describe(self) -> Mapping[str, str]:
         return {"engine": "processes"}

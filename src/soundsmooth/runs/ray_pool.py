@@ -128,11 +128,18 @@ class RayPool(WorkerPool):
         found, _ = self._ray.wait(list(oldest), num_returns=1, timeout=seconds)
         if found and len(oldest) > 1:  # whatever else is there by now
             found, _ = self._ray.wait(list(oldest), num_returns=len(oldest), timeout=0)
-        return [Message(oldest[answer], self._read(oldest[answer])) for answer in found]
+        return [(oldest[answer], self._read(oldest[answer])) for answer in found]
 
     def _read(self, worker: "RayWorker") -> Any:
         errors = self._ray.exceptions
-        losses = (errors.RayActorError, errors.WorkerCrashedError, errors.ObjectLostError, errors.RaySystemError)
+        losses = (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+            errors.RaySystemError,
+        )
         try:
             answer = self._ray.get(worker.answers.popleft())
         except errors.RayTaskError as error:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Self
 
 from ..certification.certificate import Certificate
-from ..certification.certify import Counts, Measurement
+from ..certification.certify import Measurement
 from ..certification.fields import is_environment, is_time, read_json
-from ..certification.votes import added, counts_of
+from ..certification.votes import counts_of
 from ..noise import Purpose
 from ..smoothing.blocks import VoteBlock
 from .damage import check_kinds
@@ -92,23 +92,13 @@ class RunReader(RunHeader):
         there = {stored.block: stored.counts for stored in self.blocks(place)}
         if len({len(counts.classes) for counts in there.values()}) > 1:
             raise self.damaged(f"the blocks at place {place} have different numbers of classes")
-        return image_votes(self.stated.settings, self.rounds, self.truth(place), there)
+        _, truth = self.image(place)
+        return image_votes(self.stated.settings, self.rounds, truth, there)
 
     def image(self, place: int) -> tuple[int, int | None]:
         """The number of an image, and its promised label."""
         (found,) = self.db.rows("SELECT number, truth FROM images WHERE place = ?", place)
         return found
-
-    def truth(self, place: int) -> int | None:
-        """The promised label of an image."""
-        return self.image(place)[1]
-
-    def counts(self, place: int, purpose: Purpose) -> Counts:
-        """The sum over the stored blocks of a purpose."""
-        found = [stored.counts for stored in self.blocks(place, purpose)]
-        if len({len(counts.classes) for counts in found}) > 1:
-            raise self.damaged(f"the blocks at place {place} have different numbers of classes")
-        return added(found)
 
     def classes(self) -> int | None:
         """How many classes the model has, once a block is stored."""
@@ -296,9 +286,9 @@ def _size(stored: StoredBlock) -> int:
     return stored.block.count
 
 
-def terms_at(path: Path) -> RunTerms | None:
-    """The terms of the run in a file; None if there is no run in it yet."""
-    if not path.exists():
+def terms_at(path: Path | None) -> RunTerms | None:
+    """The terms of the run in a file; None if there is no run in it yet, and for a run in memory."""
+    if path is None or not path.exists():
         return None
     with RunReader(Database(path, writable=False)) as run:
         return None if run.db.blank else run.terms

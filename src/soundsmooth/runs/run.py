@@ -146,6 +146,7 @@ def start_run(
     hidden: Secret,
     out: Path | None = None,
     *,
+    begun: RunTerms | None = None,
     votes: bool = True,
     allow_mixed: bool = False,
     commitment: str | None = None,
@@ -153,34 +154,29 @@ def start_run(
     names: Mapping[str, str] | None = None,
     artifact: Path | None = None,
 ) -> tuple[RunPlan, Store]:
-    """Promise a run and make its store, in a file or in memory; or continue the one that is in the file.
+    """Promise a run and make its store, in a file or in memory; or continue the one in the file, which has `begun`.
 
     Tuned kernels are kept in the `artifact`'s file before anything is promised.
 
     With a `commitment`, another promise is rejected. If it `may_take_over`, and another process has begun the run a
     moment ago with a seed of its own, that seed is ours too. A new run notes the `names` of model and data.
     """
-    plan = plan_run(pool, inputs, settings, hidden, allow_mixed, continued=begun_terms(out) is not None)
+    plan = plan_run(pool, inputs, settings, hidden, allow_mixed, continued=begun is not None)
     if commitment is not None and plan.promise.commitment != commitment:
         raise ValueError(
             f"the promise is not the one committed to: its commitment is {plan.promise.commitment}; compare "
             "`soundsmooth commit` with the promise that was sent"
         )
-    if plan.artifact is not None and artifact is not None:
-        keep_artifact(artifact, plan.artifact)
+    if plan.survey.artifact is not None and artifact is not None:
+        keep_artifact(artifact, plan.survey.artifact)
     try:
         return plan, open_store(out, plan, votes, names)
     except ValueError:
-        begun = begun_terms(out) if may_take_over else None
+        begun = terms_at(out) if may_take_over else None
         if begun is None:
             raise
     plan = plan_run(pool, inputs, settings, begun.secret, allow_mixed, continued=True)
     return plan, open_store(out, plan, votes, names)
-
-
-def begun_terms(out: Path | None) -> RunTerms | None:
-    """The terms of the run in a file; None if there is no run in it yet."""
-    return None if out is None else terms_at(out)
 
 
 def run_secret(begun: RunTerms | None, seed: str | bytes | None, nonce: str | bytes | None) -> Secret:

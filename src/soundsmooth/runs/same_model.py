@@ -9,11 +9,11 @@ nothing.
 import numpy as np
 
 from ..certification.certify import ModelChangedError
+from ..models import Votes
 from ..models.protocol import vote_tolerance
 from ..models.registry import digest_binds
-from ..noise import Purpose
 from ..smoothing.blocks import hits_of
-from ..smoothing.voting import CopyVotes
+from ..smoothing.voting import counted
 from .plan import RunPlan
 from .store import Store
 from .stored import StoredBlock
@@ -35,16 +35,13 @@ class SameModel:
     """
 
     def __init__(self, store: Store, plan: RunPlan) -> None:
-        self._plan, self._open = plan, dict[Task, Before]()
-        independence = plan.identity.independence
-        if not digest_binds(plan.identity.kind) and (independence.proved or independence.checked):
-            for place, stored in store.begun_blocks(IMAGES):
-                self._open[Task.of(place, stored.block)] = stored, store.counts(place, Purpose.SELECTION).top
-
-    @property
-    def tasks(self) -> list[Task]:
+        self._plan = plan
+        self.tasks: dict[Task, Before] = {}
         """What is still to be voted again."""
-        return list(self._open)
+        independence = plan.survey.identity.independence
+        if not digest_binds(plan.survey.identity.kind) and (independence.proved or independence.checked):
+            for place, stored in store.begun_blocks(IMAGES):
+                self.tasks[Task.of(place, stored.block)] = stored, store.votes(place).selection.top
 
     def hear(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Those that are not ours; a ModelChangedError if one of ours has other votes than before. Rounding may move a
@@ -52,16 +49,16 @@ class SameModel:
         """
         others = []
         for outcome in outcomes:
-            before = self._open.pop(outcome.task, None)
+            before = self.tasks.pop(outcome.task, None)
             if before is None:
                 others.append(outcome)
             elif outcome.votes is not None:
                 self._compare(outcome.task.only.place, *before, outcome.copy_votes)
         return others
 
-    def _compare(self, place: int, stored: StoredBlock, label: int, now: CopyVotes) -> None:
+    def _compare(self, place: int, stored: StoredBlock, label: int, now: Votes) -> None:
         count, differ = stored.block.count, _differ(stored, label, now)
-        if differ > vote_tolerance(self._plan.identity.precision, count):
+        if differ > vote_tolerance(self._plan.survey.identity.precision, count):
             raise ModelChangedError(
                 f"the model votes otherwise than the one that began this run: of {count} stored votes on image "
                 f"{self._plan.inputs.indices[place]} at least {differ} are others now. Its promise is the same, but "
@@ -70,10 +67,10 @@ class SameModel:
             )
 
 
-def _differ(stored: StoredBlock, label: int, now: CopyVotes) -> int:
+def _differ(stored: StoredBlock, label: int, now: Votes) -> int:
     """At least so many copies voted otherwise."""
     count = stored.block.count
-    then, today = (*stored.counts.classes, stored.counts.nobody), (*now.counts.classes, now.counts.nobody)
+    then, today = ((*each.classes, each.nobody) for each in (stored.counts, counted(now)))
     if len(then) != len(today):
         return count
     moved = sum(abs(a - b) for a, b in zip(then, today, strict=True)) // 2

@@ -69,8 +69,8 @@ class Scheduler:
     @property
     def environment(self) -> Mapping[str, str]:
         """What is recorded beside a certificate that is issued now."""
-        found = {**self._plan.environment, **self._pool.describe()}
-        if self._plan.identity.device == MIXED:
+        found = {**self._plan.survey.environment, **self._pool.describe()}
+        if self._plan.survey.identity.device == MIXED:
             found[MIXED] = "; ".join(sorted(str(kind) for kind in self._kinds))
         return found
 
@@ -126,11 +126,11 @@ class Scheduler:
         worker.handle.call(method, *arguments)
         limit, start = self._pool.timeout or math.inf, time.monotonic()
         while time.monotonic() - start < limit:
-            for message in self._pool.wait([worker.handle], LOOK):
-                if isinstance(message.what, BaseException | WorkerDied):
+            for _, what in self._pool.wait([worker.handle], LOOK):
+                if isinstance(what, BaseException | WorkerDied):
                     return None
-                if not isinstance(message.what, list):
-                    return message.what
+                if not isinstance(what, list):  # of outcomes
+                    return what
         return None
 
     def close(self) -> None:
@@ -173,9 +173,9 @@ class Scheduler:
     def _accept(self, kind: WorkerKind) -> None:
         """A ValueError for a worker of another kind than the first, unless that was promised."""
         self._kinds[kind] = None
-        if kind != self._plan.kind and self._plan.identity.device != MIXED:
+        if kind != self._plan.survey.kind and self._plan.survey.identity.device != MIXED:
             raise ValueError(
-                f"the workers are of different kinds: {self._plan.kind}; and {kind}. Their votes may round "
+                f"the workers are of different kinds: {self._plan.survey.kind}; and {kind}. Their votes may round "
                 "differently: leave those nodes out, or begin a run with --allow-mixed"
             )
 

@@ -5,8 +5,7 @@ block wins: whoever votes on it again may confirm it, and a different result is 
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,11 +37,6 @@ class Store(RunReader):
     what was interrupted, all or nothing is there.
     """
 
-    def __init__(self, db: Database) -> None:
-        super().__init__(db)
-        self._kinds: dict[tuple[tuple[str, str], ...], int] = {}
-        """The numbers of software and machine that are known to be in the file."""
-
     @classmethod
     def begin(
         cls, path: Path | None, terms: RunTerms, inputs: Inputs, names: Mapping[str, str] | None = None
@@ -61,11 +55,12 @@ class Store(RunReader):
             raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
         store = cls(Database.memory(SCHEMA) if path is None else Database(path, writable=True))
         try:
-            with store.transaction():
-                if path is None or store._blank():
+            with store.db.transaction():
+                new = path is None or store._blank()
+                if new:
                     store._create(terms, inputs, names or {})
-            if path is None:
-                store.terms = store.stated = terms  # nobody else has written to it
+            if new:
+                store.terms = store.stated = terms  # as they have just been written, all of them or nothing
             else:
                 store._check(terms, inputs)
         except BaseException:
@@ -92,15 +87,6 @@ class Store(RunReader):
             store.close()
             raise
         return store
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        try:
-            with self.db.transaction():
-                yield
-        except BaseException:
-            self._kinds.clear()  # some of them may have been rolled back
-            raise
 
     def _blank(self) -> bool:
         """Asked inside the transaction: another process may have begun the run a moment ago."""
@@ -173,7 +159,7 @@ class Store(RunReader):
     ) -> bool:
         """Store a block, unless it is there: the first one wins. Another result for it is recorded as a finding."""
         votes, hits = votes_text(counts), hits if self.terms.votes else None
-        with self.transaction():
+        with self.db.transaction():
             row = (place, int(block.purpose), block.first, block.count, votes, hits)
             added = self.db.execute(BLOCK, *row, self._environment(environment), seconds).rowcount
             if not added:
@@ -192,7 +178,7 @@ class Store(RunReader):
         self, place: int, block: VoteBlock, kept: bytes, seconds: float, environment: Mapping[str, str]
     ) -> bool:
         """Store which rows of a block are hits alone too, unless that is there: the first result wins here as well."""
-        with self.transaction():
+        with self.db.transaction():
             added = self.db.execute(ALONE, place, block.first, kept, self._environment(environment), seconds).rowcount
             if not added and self.alone(place)[block.first] != kept:
                 rows = f"rows of the block of copies {block.first} to {block.first + block.count - 1}"
@@ -208,7 +194,7 @@ class Store(RunReader):
         if self.db.version != VERSION:
             later: dict[str, Any] = {field.name: None for field, _ in set(stored_fields(VERSION)) - set(fields)}
             kept = replace(certificate, **later)
-        with self.transaction():
+        with self.db.transaction():
             cells = {column.name: column.cell(field.of(kept)) for field, column in fields}
             cells["environment"] = self._environment(kept.environment)
             row = (place, *cells.values(), digest_of(kept.to_json()))
@@ -219,16 +205,11 @@ class Store(RunReader):
 
     def _environment(self, found: Mapping[str, str]) -> int:
         """The number under which software and machine are kept; each kind once."""
-        kind = tuple(found.items())
-        if kind not in self._kinds:
-            self._kinds[kind] = self._number(json.dumps(dict(found), ensure_ascii=False))
-        return self._kinds[kind]
-
-    def _number(self, text: str) -> int:
-        id: int | None = self.db.one("SELECT id FROM environments WHERE text = ?", text)
+        text, known = json.dumps(dict(found), ensure_ascii=False), "SELECT id FROM environments WHERE text = ?"
+        id: int | None = self.db.one(known, text)
         if id is None:
             self.db.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", text)
-            id = self.db.one("SELECT id FROM environments WHERE text = ?", text)
+            id = self.db.one(known, text)
         assert id is not None
         return id
 

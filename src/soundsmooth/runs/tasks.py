@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from ..core.grid import Levels
 from ..independence.measure import RowsToRecheck
+from ..models import Votes
 from ..smoothing.blocks import Bits, VoteBlock
-from ..smoothing.voting import CopyVotes
 
 
 class Image(NamedTuple):
@@ -49,10 +49,8 @@ class Task(NamedTuple):
         return 0 if self.again is not None else sum(part.block.count for part in self.parts)
 
 
-class CleanVotes(NamedTuple):
-    """The model's own answers, one for each of some images: a class, or nobody's."""
-
-    labels: list[int]
+#: The model's own answers, one for each of some images: a class, or nobody's. (What votes give comes in lists.)
+CleanVotes = tuple[int, ...]
 
 
 class Outcome(NamedTuple):
@@ -62,18 +60,18 @@ class Outcome(NamedTuple):
     """
 
     task: Task
-    votes: tuple[CopyVotes, ...] | Bits | None
+    votes: tuple[Votes, ...] | Bits | None
     errors: tuple[str, ...]
     seconds: float
 
     @property
-    def copy_votes(self) -> CopyVotes:
+    def copy_votes(self) -> Votes:
         """The votes of a task that has one block."""
         (votes,) = self.part_votes
         return votes
 
     @property
-    def part_votes(self) -> tuple[CopyVotes, ...]:
+    def part_votes(self) -> tuple[Votes, ...]:
         """The votes of each part."""
         assert isinstance(self.votes, tuple)
         return self.votes

@@ -12,10 +12,11 @@ from ..core.arrays import Fetched
 from ..core.errors import describe_error
 from ..core.grid import Levels
 from ..independence.measure import RowRecheck
+from ..models import Votes
 from ..smoothing.blocks import Bits
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
-from ..smoothing.voting import CopyRange, CopyVotes, PendingVotes
+from ..smoothing.voting import CopyRange, PendingVotes, sample_batch
 from .tasks import CleanVotes, Image, Outcome, Task
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.
@@ -52,7 +53,7 @@ class Voter:
     def __init__(self, job: VotingJob, replica: Replica, keep: int | None = None) -> None:
         """A ValueError now, and not after all the votes, if independence is to be measured and cannot be."""
         self._job, self._replica = job, replica
-        self._noise, self._voting = job.noise(replica, keep), job.voting(replica)
+        self._noise = job.noise(replica, keep)
         self.ahead = look_ahead(replica)
         self._waiting: deque[_PendingTask] = deque()
         self._finished = time.perf_counter()
@@ -91,13 +92,13 @@ class Voter:
 
         The batches have the size of those of selection, which the model has run before; the last one is filled up.
         """
-        size = self._voting.batch_for(self._job.settings.n0)
+        size = sample_batch(self._replica.model, self._job.batch, self._job.settings.n0)
         labels: list[int] = []
         for first in range(0, len(images), size):
             some = images[first : first + size]
             rows = self._replica.sampler.values(np.stack([*some, *[some[-1]] * (size - len(some))]))
             labels += Fetched(self._replica.model.vote(rows).labels).array()[: len(some)].tolist()
-        return CleanVotes(labels)
+        return tuple(labels)
 
     def _begin(self, task: Task, images: Sequence[Image]) -> _PendingTask:
         start, votes = time.perf_counter(), None if task.again is not None else self._begin_parts(task, images)
@@ -113,7 +114,7 @@ class Voter:
             for (_, block), image in parts
         ]
         try:
-            return PendingVotes(self._voting, ranges, self._job.batch_for(self._voting, ranges[0].purpose))
+            return PendingVotes(self._job.voting(self._replica, ranges[0].purpose), ranges)
         except ModelChangedError:
             raise
         except Exception as error:
@@ -128,7 +129,7 @@ class Voter:
         start, self._finished = max(begun.start, self._finished), time.perf_counter()
         return Outcome(begun.task, votes, tuple(errors), self._finished - start)
 
-    def _votes(self, begun: _PendingTask, errors: list[str]) -> tuple[CopyVotes, ...] | Bits | None:
+    def _votes(self, begun: _PendingTask, errors: list[str]) -> tuple[Votes, ...] | Bits | None:
         try:
             if isinstance(begun.votes, Exception):
                 raise begun.votes

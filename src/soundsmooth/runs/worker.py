@@ -20,7 +20,7 @@ from ..independence.notice import MissingProof, unproved
 from ..models import Identity
 from ..models.environment import environment
 from ..noise import Law
-from ..smoothing.classifier import Smoothing, estimation_batch
+from ..smoothing.classifier import Smoothing, voting_batch
 from ..smoothing.job import VotingJob
 from .tasks import CleanVotes, Image, Outcome, Task
 from .voter import Voter
@@ -51,6 +51,7 @@ class ModelSurvey:
     law: Law
     batch: int
     kind: WorkerKind
+    """The kind of this worker: all must have it, unless the promise says `mixed`."""
     environment: Mapping[str, str]
     check: bool = False
     """Whether the rows are to be checked before the run."""
@@ -113,7 +114,7 @@ class Worker:
         """Get ready to vote, unless the model is not the promised one."""
         replica = self._loaded().replicas[self._number]
         replica.model.run_as(job.identity.flags.get("compile", "none"), job.artifact)
-        replica.model.prepare(job.shape, estimation_batch(replica.model, job.batch, job.settings))
+        replica.model.prepare(job.shape, voting_batch(replica.model, job.batch, job.settings))
         identity = replica.model.identity()
         own = replace(job, identity=identity) if job.identity.device == MIXED else job
         if replace(identity, device=job.identity.device) != job.identity:
@@ -160,7 +161,7 @@ def _compact(outcome: Outcome) -> Outcome:
     """The same votes in fewer bytes, for the way back."""
     if not isinstance(outcome.votes, tuple) or outcome.votes[0].classes > np.iinfo(np.int16).max:
         return outcome
-    return outcome._replace(votes=tuple(replace(each, labels=each.labels.astype(np.int16)) for each in outcome.votes))
+    return outcome._replace(votes=tuple(each._replace(labels=each.labels.astype(np.int16)) for each in outcome.votes))
 
 
 def kind_of(identity: Identity) -> WorkerKind:

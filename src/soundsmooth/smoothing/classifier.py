@@ -11,7 +11,7 @@ from ..core.grid import Levels
 from ..core.integers import integer
 from ..core.layouts import try_layout
 from ..models import Identity, Model
-from ..noise import Law
+from ..noise import Law, Purpose
 from ..noise.gpu import AnySampler, sampler_at
 from ..noise.keystream import check_room
 from ..noise.sources import check_shared_memory
@@ -26,8 +26,11 @@ GPU_BATCH, GPU_ELEMENTS = 10_000, 1 << 28
 BYTES_PER_ELEMENT = 4 + 4
 #: With looks, the limit of inputs in a batch on a GPU.
 LOOKS_BATCH = 3200
-#: Batches that are so many times smaller may be faster: what they compute stays in the cache.
+#: Batches that are so many times smaller may be faster on a GPU: what they compute stays in the cache.
 SMALLER = (2, 4, 10)
+#: With looks, or on a CPU: each look is at whole batches, too. What a CPU computes of few rows lies in memory that the
+#: process keeps; larger pieces come from the system each time, page by page.
+HALVED = (2, 4)
 #: A run with looks is expected to cast this share of the votes that it may cast.
 SHARE_WITH_LOOKS = Fraction(1, 8)
 MOST_REPLICAS = 256
@@ -101,7 +104,7 @@ class Smoothing:
 
     def identity(self, shape: tuple[int, ...], batch: int, settings: Settings) -> Identity:
         """What is promised of the model, after it got ready for the batches in which copies for estimation vote."""
-        return self.prepared(shape, estimation_batch(self.model, batch, settings))
+        return self.prepared(shape, voting_batch(self.model, batch, settings))
 
     def prepared(self, shape: tuple[int, ...], batch: int) -> Identity:
         """What the model is, after it got ready for batches of this size of inputs of this shape."""
@@ -118,7 +121,7 @@ class Smoothing:
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":
             check_shared_memory(self.replicas[0].sampler, settings.n0 + settings.n, x.size)
-        first = estimation_batch(self.model, self.batch_of(x.shape, settings), settings)
+        first = voting_batch(self.model, self.batch_of(x.shape, settings), settings)
         self.model.settle(x.shape, self._other_batches(first, settings), images * expected_copies(settings))
         for replica in self.replicas[1:]:
             replica.model.run_as(self.model.flags().get("compile", "none"), self.model.artifact)
@@ -128,11 +131,14 @@ class Smoothing:
         """The sizes that may be tried, the usual one first: with them, too, the last of n copies fill a batch."""
         if self.batch is not None or self.model.batch is not None:
             return [first]
-        if settings.stops_early:
-            return [first, *(first >> j for j in (1, 2) if first >> j >= CPU_BATCH)]
-        batches = -(-settings.n // first)
-        sizes = [first, *(-(-settings.n // (parts * batches)) for parts in SMALLER)]
-        return [size for size in dict.fromkeys(sizes) if size == first or size >= CPU_BATCH]
+        on_cpu = self.model.placement is None
+        if on_cpu or settings.stops_early:
+            sizes = [first // parts for parts in HALVED]
+        else:
+            batches = -(-settings.n // first)
+            sizes = [-(-settings.n // (parts * batches)) for parts in SMALLER]
+        least = 1 if on_cpu else CPU_BATCH
+        return [*dict.fromkeys([first, *(size for size in sizes if size >= least)])]
 
     def batch_of(self, shape: tuple[int, ...], settings: Settings) -> int:
         """The batch size for a run with these settings."""
@@ -153,12 +159,14 @@ class Smoothing:
         self.replicas[0].sampler.check_memory(needed, f"a batch of {batch}", "lower the batch size")
 
 
-def estimation_batch(model: Model, batch: int, settings: Settings) -> int:
-    """The rows of the batches in which copies for estimation vote, where batches of a size are promised.
+def voting_batch(model: Model, batch: int, settings: Settings, purpose: Purpose = Purpose.ESTIMATION) -> int:
+    """The rows of the batches in which copies for a purpose vote, where batches of a size are promised.
 
-    Guarantee: what is proved is proved for these, also where all copies are fewer than the promised size.
+    Guarantee: what is proved is proved for those of estimation, also where all copies are fewer than the promised size.
     """
-    return batch if settings.shares_batches else sample_batch(model, batch, settings.n)
+    if settings.shares_batches:
+        return batch
+    return sample_batch(model, batch, settings.n0 if purpose == Purpose.SELECTION else settings.n)
 
 
 def expected_copies(settings: Settings) -> int:

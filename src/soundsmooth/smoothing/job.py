@@ -7,7 +7,7 @@ from ..certification.settings import Settings
 from ..models import Identity
 from ..noise import Purpose
 from ..noise.sources import FreshNoise, SharedNoise, Source
-from .classifier import Replica, check_unchanged
+from .classifier import Replica, check_unchanged, voting_batch
 from .voting import Voting
 
 
@@ -30,15 +30,10 @@ class VotingJob:
         shared = SharedNoise(replica.sampler, self.key, keep)
         return lambda index: shared
 
-    def voting(self, replica: Replica) -> Voting:
-        return Voting(replica.model, self.batch, self.identity.flags)
-
-    def batch_for(self, voting: Voting, purpose: Purpose) -> int:
-        """The batch for copies of a purpose: the promised one, or a sample that is smaller than that."""
-        chosen = self.settings
-        if chosen.shares_batches:
-            return voting.batch
-        return voting.batch_for(chosen.n0 if purpose == Purpose.SELECTION else chosen.n)
+    def voting(self, replica: Replica, purpose: Purpose) -> Voting:
+        """Who votes on copies of a purpose, in batches of the promised size, or of a sample that is smaller."""
+        batch = voting_batch(replica.model, self.batch, self.settings, purpose)
+        return Voting(replica.model, batch, self.identity.flags)
 
     def check_model(self, replica: Replica, changed: Callable[[], bool]) -> None:
         """A ModelChangedError unless the promised model is the one that voted, as far as can be seen from outside."""

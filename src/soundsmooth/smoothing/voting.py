@@ -10,7 +10,6 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..certification.certify import Counts, ModelChangedError
 from ..core.arrays import Fetched, concatenate, private_copy
@@ -29,7 +28,7 @@ MOST_AHEAD = 1 << 24
 
 @dataclass(frozen=True)
 class Voting:
-    """The model that votes, the size of its batches and its kernel flags: all promised beforehand."""
+    """The model that votes, the rows of its batches and its kernel flags: all promised beforehand."""
 
     model: Model
     batch: int
@@ -40,27 +39,19 @@ class Voting:
         """Whether the model has fewer threads than there are cores. One that does not say has one."""
         return int(self.flags.get("threads", 1)) < cores()
 
-    def batch_for(self, n: int) -> int:
-        """A sample smaller than a batch is one batch of its own size, if the model can run that."""
-        return sample_batch(self.model, self.batch, n)
-
 
 def sample_batch(model: Model, batch: int, n: int) -> int:
-    """The rows of the batches in which n copies vote that share them with no others (docs/noise.md, `batch`)."""
+    """The rows of the batches in which n copies vote that share them with no others (docs/noise.md, `batch`).
+
+    A sample smaller than a batch is one batch of its own size, if the model can run that.
+    """
     return batch if model.batch else min(batch, n)
 
 
-@dataclass(frozen=True)
-class CopyVotes:
-    """The votes of consecutive noisy copies, one by one."""
-
-    labels: npt.NDArray[np.signedinteger]
-    classes: int
-
-    @property
-    def counts(self) -> Counts:
-        nobody, *classes = np.bincount(self.labels - NOBODY, minlength=self.classes + 1).tolist()
-        return Counts(tuple(classes), nobody)
+def counted(votes: Votes) -> Counts:
+    """How many of the votes, in NumPy, each class has."""
+    nobody, *classes = np.bincount(votes.labels - NOBODY, minlength=votes.classes + 1).tolist()
+    return Counts(tuple(classes), nobody)
 
 
 class CopyRange(NamedTuple):
@@ -78,15 +69,15 @@ class CopyRange(NamedTuple):
 
 def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range) -> Counts:
     """The paper's SampleUnderNoise: the votes of noisy copies of x."""
-    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, copies)], voting.batch).votes()
-    return votes.counts
+    (votes,) = PendingVotes(voting, [CopyRange(noise, x, purpose, copies)]).votes()
+    return counted(votes)
 
 
 class PendingVotes:
     """The votes of some copies, which a GPU may still be computing: only asking for them waits."""
 
-    def __init__(self, voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False) -> None:
-        self._request = (voting, ranges, batch)
+    def __init__(self, voting: Voting, ranges: Sequence[CopyRange], sure: bool = False) -> None:
+        self._request = (voting, ranges)
         parts = list(vote_on_copies(*self._request, sure=sure))
         doubts = [doubt.reshape(1) for _, doubt in parts if doubt is not None]
         self._doubt = Fetched(concatenate(doubts)) if doubts else None
@@ -95,19 +86,17 @@ class PendingVotes:
         self.repeated = False
         """Whether the copies voted once more when the votes were asked for."""
 
-    def votes(self) -> tuple[CopyVotes, ...]:
-        """The votes of each range; where some noise was in doubt, those on the same noise, made again without doubt."""
+    def votes(self) -> tuple[Votes, ...]:
+        """The votes of each range, in NumPy. Where noise was in doubt, the same noise is made again without doubt."""
         if self._doubt is not None and any(self._doubt.get()):
             self.repeated = True
             return PendingVotes(*self._request, sure=True).votes()
         labels, classes = self._labels.array(), only_number(self._classes)
         ends = list(accumulate(len(each.copies) for each in self._request[1]))
-        return tuple(CopyVotes(part, classes) for part in np.split(labels, ends[:-1]))
+        return tuple(Votes(part, classes) for part in np.split(labels, ends[:-1]))
 
 
-def vote_on_copies(
-    voting: Voting, ranges: Sequence[CopyRange], batch: int, sure: bool = False
-) -> Iterator[tuple[Votes, Any]]:
+def vote_on_copies(voting: Voting, ranges: Sequence[CopyRange], sure: bool = False) -> Iterator[tuple[Votes, Any]]:
     """The votes of noisy copies, range by range, block by block, each with the doubt that its noise leaves (or None).
 
     Ranges share batches: where one ends within a batch, the next begins. On a GPU the next block's noise is made while
@@ -118,24 +107,24 @@ def vote_on_copies(
     votes in the same row of the same batch as when all vote together.
     """
     total, dimension = sum(len(each.copies) for each in ranges), ranges[0].x.size
-    blocks = list(noise_blocks(total, batch, dimension))
+    blocks = noise_blocks(total, voting.batch, dimension)
     requests = (partial(_noisy_rows, ranges, block, sure) for block in blocks)
 
     def vote(noisy: Noisy) -> tuple[Any, int, Any]:
-        return *votes_of(voting, noisy, batch), noisy.doubt
+        return *votes_of(voting, noisy), noisy.doubt
 
-    ahead = len(blocks) > 1 and blocks[0].copies * dimension <= MOST_AHEAD and voting.leaves_a_core
+    ahead = len(blocks) > 1 and len(blocks[0]) * dimension <= MOST_AHEAD and voting.leaves_a_core
     voted = overlap(voting.model.placement, requests, vote, ahead)
     for block, (labels, classes, doubt) in zip(blocks, voted, strict=True):
-        yield Votes(labels[: block.keep], classes), doubt  # the rest only filled the last batch
+        yield Votes(labels[: total - block.start], classes), doubt  # the rest only filled the last batch
 
 
-def _noisy_rows(ranges: Sequence[CopyRange], block: "NoiseBlock", sure: bool) -> Noisy:
+def _noisy_rows(ranges: Sequence[CopyRange], block: range, sure: bool) -> Noisy:
     """The rows of a block of all copies, range after range; the last range goes on beyond its end."""
-    found, start, end = [], 0, block.first + block.copies
+    found, start = [], 0
     for each in ranges:
-        stop = end if each is ranges[-1] else start + len(each.copies)
-        first, last = max(start, block.first), min(stop, end)
+        stop = block.stop if each is ranges[-1] else start + len(each.copies)
+        first, last = max(start, block.start), min(stop, block.stop)
         if first < last:
             found.append(each.noisy(first - start, last - first, sure))
         start = stop
@@ -151,26 +140,18 @@ def _joined(parts: Sequence[Noisy]) -> Noisy:
     return Noisy(concatenate([part.values for part in parts]), lost, doubt)
 
 
-class NoiseBlock(NamedTuple):
-    """Noisy copies that are made together: whole batches, of which the last may be filled up with further copies."""
+def noise_blocks(n: int, batch: int, dimension: int) -> list[range]:
+    """The copies 0, …, n − 1 in blocks: one batch, or several small ones, whose noise is cheaper made together.
 
-    first: int
-    copies: int
-    keep: int
-    """How many of them vote; the others only fill the last batch."""
-
-
-def noise_blocks(n: int, batch: int, dimension: int) -> Iterator[NoiseBlock]:
-    """The copies 0, …, n − 1 in blocks: one batch, or several small ones, whose noise is cheaper made together."""
-    size = batch * max(1, BLOCK_ELEMENTS // (batch * dimension))
-    for first in range(0, n, size):
-        keep = min(size, n - first)
-        yield NoiseBlock(first, -(-keep // batch) * batch, keep)
+    Blocks are whole batches: the copies from n on only fill the last one.
+    """
+    size, end = batch * max(1, BLOCK_ELEMENTS // (batch * dimension)), -(-n // batch) * batch
+    return [range(first, min(first + size, end)) for first in range(0, n, size)]
 
 
-def votes_of(voting: Voting, noisy: Noisy, batch: int) -> Votes:
+def votes_of(voting: Voting, noisy: Noisy) -> Votes:
     """The votes of noisy copies, batch by batch, each batch of the same shape. A lost copy votes for nobody."""
-    parts = [_vote(voting, rows) for rows in _batches(noisy.values, batch)]
+    parts = [_vote(voting, rows) for rows in _batches(noisy.values, voting.batch)]
     classes = only_number({part.classes for part in parts})
     labels = parts[0].labels if len(parts) == 1 else concatenate([part.labels for part in parts])
     if noisy.lost:

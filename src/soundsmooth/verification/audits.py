@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from ..audit import read_terms
@@ -24,7 +25,7 @@ from .promised import (
     grid_of,
     machine_differences,
     model_checks,
-    promised_inputs,
+    named_images,
     shape_of,
     unit_check,
 )
@@ -190,10 +191,11 @@ def _inputs(result: Verification, promise: Promise, seen: Inspection, given: Aud
         result.check(*distance_check(promise, seen.paid, None))
         return None
     whole = given.data(grid_of(promise))
-    inputs = promised_inputs(whole, seen.numbers, seen.truths)
-    result.check(data := data_check(whole, inputs, promise))
+    found = named_images(whole, seen.numbers)
+    inputs = replace(found, labels=seen.truths)
+    result.check(data := data_check(found.labels, inputs, promise))
     result.check(*distance_check(promise, seen.paid, inputs if data.passed else None))
-    missing = describe_missing(whole, inputs)
+    missing = describe_missing(len(whole), inputs)
     if missing is not None:
         result.notes.append(missing)
     return inputs

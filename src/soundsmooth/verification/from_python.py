@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..certification.promise import Inputs, Promise
+from ..certification.promise import Promise
 from ..core.grid import Grid
 from ..core.layouts import Layout
-from ..data.load import load
+from ..data.load import AllImages, open_all
 from ..exact import Rational, probability
 from ..runs.artifact_file import artifact_path, promised_artifact
 from ..smoothing.classifier import Smoothing
@@ -51,7 +51,7 @@ def verify(
     if model is not None:
         kept = trusted_artifact(Path(target), artifact) if trust_artifact else None
         make = partial(smoothing_of, model, options=options, artifact=kept)
-    read = None if data is None else partial(_inputs, data, layout)
+    read = None if data is None else partial(_images, data, layout)
     level = probability(beta, "beta")
     given = AuditInputs(make, read, replay, level, other_machine, commitment, nonce, promise, content)
     return audit_file(Path(target), given)
@@ -68,10 +68,7 @@ def smoothing_of(model: Any, promise: Promise, options: Mapping[str, Any], artif
     return promised_smoothing(model, promise, options, content)
 
 
-def _inputs(data: Any, layout: Layout, grid: Grid) -> Inputs:
+def _images(data: Any, layout: Layout, grid: Grid) -> AllImages:
     """All of the auditor's data, numbered from 0."""
     images, labels = data if isinstance(data, tuple) else (data, None)
-    found = load(images, labels=labels, grid=grid, layout=layout)
-    if found.indices != tuple(range(len(found))):
-        raise ValueError("the auditor's data is all of it: load it without every and limit")
-    return found
+    return open_all(images, labels=labels, grid=grid, layout=layout)

@@ -100,14 +100,14 @@ class Inspection:
             self._say(place, "its row is malformed")
             return
         self._check_state(place, finished, *state)
-        stored = lost = None
+        votes = lost = None
         try:
-            stored = self._stored_blocks(blocks, truth, finished)
-            lost = self._lost(number, alone, stored, self._votes(stored, truth).estimation.total, finished)
+            stored, votes = self._stored_blocks(blocks, truth, finished)
+            lost = self._lost(number, alone, stored, votes.estimation.total, finished)
         except (ValueError, OverflowError) as error:  # the latter for a number that no image has
             self._say(number, str(error))
         for row in certificates:
-            self._inspect_certificate(place, row, stored, lost)
+            self._inspect_certificate(place, row, votes, lost)
 
     def _say(self, number: int, text: str) -> None:
         self.result.findings.add(f"image {number}: {text}")
@@ -123,8 +123,12 @@ class Inspection:
             self._say(number, "its state, its attempts and its error contradict each other")
         self.result.tally.failed += state == State.FAILED and not certified
 
-    def _stored_blocks(self, rows: Sequence[Row], truth: int | None, finished: bool) -> list[StoredBlock]:
-        """The blocks of an image; a ValueError if they are not what they should be, or more than memory holds."""
+    def _stored_blocks(
+        self, rows: Sequence[Row], truth: int | None, finished: bool
+    ) -> tuple[list[StoredBlock], ImageVotes]:
+        """The blocks of an image and their votes, decided as the promise says; a ValueError if they are not what they
+        should be, or more than memory holds.
+        """
         stored, counts = [], 0
         for row in rows:
             stored.append(self.run.block_of(row))
@@ -132,16 +136,13 @@ class Inspection:
             if counts > MOST_COUNTS:
                 raise ValueError(f"its {len(rows)} blocks count more classes than can be held in memory")
         self._check_bitmaps(stored)
-        self._check_layout([each.block for each in stored], self._votes(stored, truth), finished)
+        there = {each.block: each.counts for each in stored}
+        votes = image_votes(self.run.stated.settings, self.run.rounds, truth, there)
+        self._check_layout([each.block for each in stored], votes, finished)
         if not {each.environment for each in stored} <= self.environments.keys():
             raise ValueError("one of its blocks names an environment that is not there")
         self.blocks += len(stored)
-        return stored
-
-    def _votes(self, stored: Sequence[StoredBlock], truth: int | None) -> ImageVotes:
-        """What these blocks of one image say, and which are missing, decided as the promise says."""
-        there = {each.block: each.counts for each in stored}
-        return image_votes(self.run.stated.settings, self.run.rounds, truth, there)
+        return stored, votes
 
     def _check_layout(self, there: Sequence[VoteBlock], votes: ImageVotes, finished: bool) -> None:
         """All blocks up to the look at which the image stopped, and no other. An image that was ended before it stopped
@@ -197,17 +198,15 @@ class Inspection:
             raise ValueError("rows were to be voted alone, but the bitmaps that say which were hits were left out")
         return _count_lost(drawn, stored, {first: kept for first, kept, *_ in rows}, finished)
 
-    def _inspect_certificate(
-        self, place: int, row: Row, stored: Sequence[StoredBlock] | None, lost: int | None
-    ) -> None:
+    def _inspect_certificate(self, place: int, row: Row, votes: ImageVotes | None, lost: int | None) -> None:
         number, truth = self.numbers[place], self.truths[place]
         try:
             certificate, record, _, fits = self.run.certificate_of(number, truth, row, self.environments)
         except (ValueError, ArithmeticError, TypeError) as error:
             self._say(number, str(error))
             return
-        if stored is not None:
-            self._compare(certificate, stored, lost)
+        if votes is not None:
+            self._compare(certificate, votes, lost)
         if not certificate.has_due_coin:
             self._say(number, OTHER_COIN)
         report = check_record(record)
@@ -224,8 +223,7 @@ class Inspection:
             claimed = Claimed(place, number, label, truth, certificate.radius, certificate.p_lower, copies, paid)
             self.claimed.append(claimed)
 
-    def _compare(self, certificate: Certificate, stored: Sequence[StoredBlock], lost: int | None) -> None:
-        votes = self._votes(stored, certificate.truth)
+    def _compare(self, certificate: Certificate, votes: ImageVotes, lost: int | None) -> None:
         for name in ("selection", "estimation"):
             if getattr(votes, name) != getattr(certificate, name):
                 self._say(certificate.index, f"its blocks do not add up to its certificate's counts for {name}")

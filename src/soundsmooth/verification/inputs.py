@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..certification.promise import Inputs, Promise, is_digest
+from ..certification.promise import Promise, is_digest
 from ..core.grid import Grid
+from ..data.load import AllImages
 from ..smoothing.classifier import Smoothing
 from .draw import number_to_draw
 
@@ -20,8 +21,8 @@ class AuditInputs:
 
     model: Callable[[Promise], Smoothing] | None = None
     """Makes the promised classifier from the auditor's copy of the model."""
-    data: Callable[[Grid], Inputs] | None = None
-    """Reads the auditor's data, all of it."""
+    data: Callable[[Grid], AllImages] | None = None
+    """Opens the auditor's data, all of it."""
     replay: str | None = None
     beta: Fraction = Fraction(1, 1000)
     other_machine: bool = False

@@ -1,6 +1,6 @@
 """Model and data against the promise: is what the auditor was given what was committed to?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..core.grid import IMAGES, Grid
 from ..core.independence import Independence
 from ..core.limits import thread_count
 from ..core.machine import PRECISIONS
-from ..core.spool import Spool
+from ..data.load import AllImages
 from ..models import Identity
 from ..models.compiled import TUNED
 from ..models.protocol import FlagValues, open_ends_text
@@ -20,7 +20,7 @@ from ..noise.law import promised_law
 from ..runs.stored import whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
-from ..smoothing.classifier import Smoothing, estimation_batch
+from ..smoothing.classifier import Smoothing, voting_batch
 from .result import Check
 
 
@@ -153,7 +153,7 @@ def promised_smoothing(
     made = Smoother(model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen).smoothing
     if artifact is not None:
         made.model.run_as(TUNED, artifact)
-        rows = estimation_batch(made.model, int(values["batch"]), promised_settings(values))
+        rows = voting_batch(made.model, int(values["batch"]), promised_settings(values))
         made.model.settle(shape_of(promise), [rows], 0)
     return made
 
@@ -233,27 +233,26 @@ def _differences(promised: Mapping[str, str], here: Mapping[str, str]) -> list[s
     ]
 
 
-def promised_inputs(whole: Inputs, numbers: list[int], truths: list[int | None]) -> Inputs:
-    """The images that the run names, from the auditor's data, with the labels that the run states."""
-    if max(numbers) >= len(whole.levels):
-        raise ValueError(f"the data has {len(whole.levels)} images, but the run has image {max(numbers)}")
-    rounded = [whole.rounded[number] for number in numbers] if whole.rounded else ()
-    return Inputs(tuple(numbers), Spool.of(whole.levels).pick(numbers), tuple(truths), rounded)
+def named_images(whole: AllImages, numbers: list[int]) -> Inputs:
+    """The images that the run names, from the auditor's data."""
+    if max(numbers) >= len(whole):
+        raise ValueError(f"the data has {len(whole)} images, but the run has image {max(numbers)}")
+    return whole.pick(numbers)
 
 
-def describe_missing(whole: Inputs, inputs: Inputs) -> str | None:
-    """Which images of the auditor's data the run does not have, in words; None if it has all."""
-    missing = sorted(set(range(len(whole.levels))) - set(inputs.indices))
+def describe_missing(held: int, inputs: Inputs) -> str | None:
+    """Which of the images that the auditor's data has the run does not have, in words; None if it has all."""
+    missing = sorted(set(range(held)) - set(inputs.indices))
     if not missing:
         return None
     some = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
-    held = len(whole.levels)
     return f"the run has {held - len(missing)} of the {held} images of the data, and says nothing of the others: {some}"
 
 
-def data_check(whole: Inputs, inputs: Inputs, promise: Promise) -> Check:
-    """Guarantee: passes only if numbers, levels and labels are, in this order, those that were promised."""
-    theirs = [whole.labels[number] for number in inputs.indices]
+def data_check(theirs: Sequence[int | None], inputs: Inputs, promise: Promise) -> Check:
+    """Guarantee: passes only if numbers, levels and labels are, in this order, those that were promised; and if these
+    labels are the auditor's, which are `theirs`.
+    """
     shape = " ".join(map(str, inputs.shape))
     if shape != promise.values["input shape"]:
         ask = "give --resize, --crop and --layout as for the run"

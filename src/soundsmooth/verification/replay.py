@@ -28,13 +28,14 @@ from ..certification.promise import Inputs
 from ..certification.votes import added
 from ..core.decimals import truncated
 from ..independence.measure import RowsToRecheck, SampledRows, sample_rows
+from ..models import Votes
 from ..noise import Purpose
 from ..runs.reader import RunReader
 from ..runs.stored import StoredBlock
 from ..runs.tasks import Outcome, Task
 from ..runs.voter import Voter
 from ..smoothing.blocks import Bits, VoteBlock, hits_of
-from ..smoothing.voting import CopyVotes
+from ..smoothing.voting import counted
 from .draw import Draw, Places
 from .result import Findings
 from .revote import packing_of, revote
@@ -182,21 +183,23 @@ def _compare(into: Comparison, stored: StoredBlock, outcome: Outcome) -> None:
     if votes is None:
         into.failed, into.error = into.failed + 1, outcome.errors[-1]
     elif block.purpose == Purpose.SELECTION:
-        into.selection = added((into.selection, votes.counts))
-        into.differ += count_differences(stored.counts, votes.counts)
+        counts = counted(votes)
+        into.selection = added((into.selection, counts))
+        into.differ += count_differences(stored.counts, counts)
     if block.purpose == Purpose.ESTIMATION:
         _compare_hits(into, stored, votes)
 
 
-def _compare_hits(into: Comparison, stored: StoredBlock, votes: CopyVotes | None) -> None:
+def _compare_hits(into: Comparison, stored: StoredBlock, votes: Votes | None) -> None:
     block, label, look = stored.block, into.claimed.label, into.look_of(stored.block)
     if votes is None:
         into.hits[block.first], into.false_hits = 0, None
         into.lost_copies[look] = into.lost_copies.get(look, 0) + block.count
         return
-    into.hits[block.first] = _votes_for(votes.counts, label)
-    into.between[look] = added((into.between.get(look, NO_VOTES), votes.counts))
-    by_counts, by_bits = count_differences(stored.counts, votes.counts), 0
+    counts = counted(votes)
+    into.hits[block.first] = _votes_for(counts, label)
+    into.between[look] = added((into.between.get(look, NO_VOTES), counts))
+    by_counts, by_bits = count_differences(stored.counts, counts), 0
     if stored.hits is None:
         into.false_hits = None
     else:

@@ -53,7 +53,7 @@ def promised_voter(terms: RunTerms, smoothing: Smoothing, identity: Identity, in
     smoothing.check(inputs.shape, size, max(settings.n, settings.n0))
     batch = terms.batch
     job = VotingJob(identity, settings, inputs.shape, batch, terms.secret.key(terms.promise))
-    kept = sum(1 for _ in noise_blocks(terms.block, batch, size))
+    kept = len(noise_blocks(terms.block, batch, size))
     return Voter(job, smoothing.replicas[0], kept)
 
 

@@ -12,13 +12,13 @@ from soundsmooth.exact import BOUNDS, Look, Schedule
 from soundsmooth.lab.gallery.certifiers import CertifierTask, Refused
 from soundsmooth.lab.gallery.false_rates import least_hits
 from soundsmooth.lab.gallery.repeated_looks import (
-    Simulated,
     chance,
     doubling_looks,
     needed_at_full_level,
     needed_hits,
     quadratic_levels,
     simulated,
+    without_program,
 )
 
 HALF, ALPHA = Fraction(1, 2), Fraction(1, 1000)
@@ -91,4 +91,4 @@ def test_the_simulation_has_that_chance() -> None:
 
 def test_a_simulated_procedure_certifies_nothing() -> None:
     with pytest.raises(Refused, match="simulated"):
-        Simulated("x").certify(lambda dtype: lambda batch: batch, 2, np.zeros(1), CertifierTask(HALF, 100))
+        without_program("x").certify(lambda dtype: lambda batch: batch, 2, np.zeros(1), CertifierTask(HALF, 100))

@@ -7,7 +7,7 @@ says, a Max with an operand that is not there. What the definitions rule out is 
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import onnx
@@ -96,71 +96,48 @@ def _wrong(
                 yield from _wrong(graph.node, opset, own, lengths.new_child(_lists(graph)), ir)
 
 
-class _Side(NamedTuple):
-    """Operands or outputs, as a definition has them."""
-
-    least: int
-    most: int
-    optional: tuple[bool, ...]
-    """For each, whether it may be left out; the last one stands for all that follow."""
-
-
-class _Definition(NamedTuple):
-    """What a definition says."""
-
-    operands: _Side
-    outputs: _Side
-    attributes: dict[str, int]
-    """Their types."""
-    required: tuple[str, ...]
-
-
 @lru_cache(maxsize=4096)
-def _definition(operator: str, opset: int) -> _Definition | None:
+def _definition(operator: str, opset: int) -> "onnx.defs.OpSchema | None":
     """The operator's definition in an opset; None if there is none, or only a later one."""
     from onnx import defs
 
     try:
         if opset > defs.onnx_opset_version():  # where it may have another one that is not known here
             return None
-        schema: Any = defs.get_schema(operator, max_inclusive_version=opset, domain="")
+        schema = defs.get_schema(operator, max_inclusive_version=opset, domain="")
     except Exception:  # of its own kind where there is no definition, and of others for odd names and numbers
         return None
-    if schema.deprecated:
-        return None
-    may_be_left_out = defs.OpSchema.FormalParameterOption.Optional
-    operands, outputs = (
-        tuple(each.option == may_be_left_out for each in formal) for formal in (schema.inputs, schema.outputs)
-    )
-    return _Definition(
-        _Side(schema.min_input, schema.max_input, operands),
-        _Side(schema.min_output, schema.max_output, outputs),
-        {name: int(each.type) for name, each in schema.attributes.items()},
-        tuple(name for name, each in schema.attributes.items() if each.required),
-    )
+    return None if schema.deprecated else schema
 
 
-def _fault(node: "onnx.NodeProto", wanted: _Definition, ir: int) -> str | None:
+def _fault(node: "onnx.NodeProto", wanted: "onnx.defs.OpSchema", ir: int) -> str | None:
     """Where a node is not as its operator is defined."""
-    operands, outputs = _side("operand", node.input, wanted.operands), _side("output", node.output, wanted.outputs)
+    operands = _names("operand", node.input, wanted.min_input, wanted.max_input, wanted.inputs)
+    outputs = _names("output", node.output, wanted.min_output, wanted.max_output, wanted.outputs)
     return operands or outputs or _attributes(node, wanted, ir)
 
 
-def _side(word: str, names: Sequence[str], side: _Side) -> str | None:
-    if len(names) < side.least:
-        return f"it has {len(names)} {word}s, but must have {side.least} at least"
-    if len(names) > side.most:
-        return f"it has {len(names)} {word}s, but must have {side.most} at most"
+def _names(
+    word: str, names: Sequence[str], least: int, most: int, formal: "Sequence[onnx.defs.OpSchema.FormalParameter]"
+) -> str | None:
+    """What is wrong with operands or outputs; the last formal one stands for all that follow."""
+    from onnx.defs import OpSchema
+
+    if len(names) < least:
+        return f"it has {len(names)} {word}s, but must have {least} at least"
+    if len(names) > most:
+        return f"it has {len(names)} {word}s, but must have {most} at most"
     for place, name in enumerate(names):
-        if not name and not side.optional[min(place, len(side.optional) - 1)]:
+        if not name and formal[min(place, len(formal) - 1)].option != OpSchema.FormalParameterOption.Optional:
             return f"{word} {place} is left out, which is not optional"
     return None
 
 
-def _attributes(node: "onnx.NodeProto", definition: _Definition, ir: int) -> str | None:
+def _attributes(node: "onnx.NodeProto", definition: "onnx.defs.OpSchema", ir: int) -> str | None:
     names = Counter(attribute.name for attribute in node.attribute)
+    formal: Any = definition.attributes
     for attribute in node.attribute:
-        wanted = definition.attributes.get(attribute.name)
+        wanted = int(formal[attribute.name].type) if attribute.name in formal else None
         if names[attribute.name] > 1:
             return f"the attribute {attribute.name!r:.80} is there {names[attribute.name]} times"
         if wanted is None and not attribute.name.startswith("__"):  # notes of tools to themselves
@@ -168,7 +145,7 @@ def _attributes(node: "onnx.NodeProto", definition: _Definition, ir: int) -> str
         unsaid = not attribute.type and (ir < 2 or attribute.ref_attr_name)  # the first files had no types
         if wanted is not None and attribute.type != wanted and not unsaid:
             return f"the attribute {attribute.name!r} is of type {_type(attribute.type)}, not {_type(wanted)}"
-    missing = [name for name in definition.required if name not in names]
+    missing = [name for name, each in formal.items() if each.required and name not in names]
     return f"the attribute {missing[0]!r} is missing" if missing else None
 
 

@@ -45,10 +45,10 @@ class Exported:
         return cls(graph, operators, batch)
 
     @property
-    def scores(self) -> tuple[object, ...]:
-        """The shape of the graph's output, as torch.export inferred it; sizes that it left open are no integers."""
+    def scores(self) -> "torch.Tensor | None":
+        """The graph's output as torch.export inferred it, without numbers; sizes that it left open are no integers."""
         found = output(self.graph.graph) if self.graph is not None else None
-        return tuple(found.meta["val"].shape) if found is not None and "val" in found.meta else ()
+        return None if found is None else found.meta.get("val")
 
 
 def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:

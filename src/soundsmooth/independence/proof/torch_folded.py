@@ -4,7 +4,7 @@ The graph that is made here is proved and run like any other. Nothing rests on i
 rounding is all that should differ.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .torch_export import Exported
 from .torch_faster import is_channels_last, scores_alike
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 CONVOLUTIONS = frozenset(f"aten.conv{axes}d.default" for axes in (1, 2, 3))
 NORMALISATION = "aten.batch_norm.default"
-
-
-class _FoldedPair(NamedTuple):
-    """A normalisation, and the convolution whose result nothing else reads."""
-
-    norm: "fx.Node"
-    convolution: "fx.Node"
 
 
 def with_folded_norms(made: Exported, example: "torch.Tensor") -> Exported | None:
@@ -35,10 +28,10 @@ def with_folded_norms(made: Exported, example: "torch.Tensor") -> Exported | Non
     for before, node in copies.items():
         node.meta = dict(before.meta)
     folded = fx.GraphModule(made.graph, graph)
-    pairs = [pair for node in graph.nodes if (pair := _pair(node)) is not None]
-    for number, pair in enumerate(pairs):
-        _fold(folded, pair, number)
-    if not pairs:
+    norms = [node for node in graph.nodes if _can_be_folded(node)]
+    for number, norm in enumerate(norms):
+        _fold(folded, norm, number)
+    if not norms:
         return None
     graph.eliminate_dead_code()
     folded.delete_all_unused_submodules()
@@ -48,34 +41,35 @@ def with_folded_norms(made: Exported, example: "torch.Tensor") -> Exported | Non
     return Exported.of(folded, made.batch) if alike else None
 
 
-def _pair(node: "fx.Node") -> _FoldedPair | None:
+def _can_be_folded(node: "fx.Node") -> bool:
     """A normalisation by fixed statistics, after a convolution that nothing else reads, all by constants."""
     from torch import fx
 
     if str(node.target) != NORMALISATION or node.kwargs or len(node.args) != 9 or node.args[5] is not False:
-        return None
+        return False
     first = node.args[0]
     fits = isinstance(first, fx.Node) and str(first.target) in CONVOLUTIONS and list(first.users) == [node]
     if not fits or not isinstance(first, fx.Node) or first.kwargs:
-        return None
+        return False
     constants = [*first.args[1:3], *node.args[1:5]]
     if not all(each is None or (isinstance(each, fx.Node) and each.op == "get_attr") for each in constants):
-        return None
-    return None if None in node.args[3:5] else _FoldedPair(node, first)
+        return False
+    return None not in node.args[3:5]
 
 
-def _fold(folded: "fx.GraphModule", pair: _FoldedPair, number: int) -> None:
+def _fold(folded: "fx.GraphModule", norm: "fx.Node", number: int) -> None:
     """Weights and bias that do both, computed in double precision and rounded once."""
     import torch
 
+    convolution: Any = norm.args[0]
     weight, bias, *statistics = (
-        None if each is None else _constant(folded, each) for each in (*_read(pair.convolution), *pair.norm.args[1:5])
+        None if each is None else _constant(folded, each) for each in (*_read(convolution), *norm.args[1:5])
     )
     scale, shift, mean, variance = statistics
     assert weight is not None
     assert mean is not None
     assert variance is not None
-    factor = torch.rsqrt(variance.double() + _epsilon(pair.norm))
+    factor = torch.rsqrt(variance.double() + _epsilon(norm))
     factor = factor if scale is None else factor * scale.double()
     moved = (0.0 if bias is None else bias.double()) - mean.double()
     new_bias = moved * factor + (0.0 if shift is None else shift.double())
@@ -85,12 +79,12 @@ def _fold(folded: "fx.GraphModule", pair: _FoldedPair, number: int) -> None:
         last = is_channels_last(weight) and not weight.is_contiguous() and value.dim() == 4
         layout = torch.channels_last if last else torch.contiguous_format
         folded.register_buffer(name, value.to(weight.dtype).contiguous(memory_format=layout))
-        with graph.inserting_before(pair.convolution):
+        with graph.inserting_before(convolution):
             places.append(graph.get_attr(name))
             places[-1].meta["val"] = value.to(weight.dtype)
-    pair.convolution.args = (pair.convolution.args[0], *places, *pair.convolution.args[3:])
-    pair.norm.replace_all_uses_with(pair.convolution)
-    graph.erase_node(pair.norm)
+    convolution.args = (convolution.args[0], *places, *convolution.args[3:])
+    norm.replace_all_uses_with(convolution)
+    graph.erase_node(norm)
 
 
 def _read(convolution: "fx.Node") -> tuple[Any, Any]:

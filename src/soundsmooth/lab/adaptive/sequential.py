@@ -44,14 +44,6 @@ class Sequential:
         """Whether it stops without that claim: here where it would claim the opposite, with misses for hits."""
         return self.certifies(votes - hits, votes, 1 - p, alpha)
 
-    def lower_bound(self, hits: int, votes: int, alpha: float) -> float:
-        """The largest p that these votes certify, to 50 bits; 0 if none."""
-        low, high = 0.0, 1.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.certifies(hits, votes, middle, alpha) else (low, middle)
-        return low
-
 
 def dense_looks(n: int, first: int = 10) -> tuple[int, ...]:
     """Looks that are 5 % apart, or one vote, and n."""

@@ -8,13 +8,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ...certification.certify import Counts, Verdict, certify
-from ...certification.settings import Settings, settings
+from ...certification.certify import Counts, Measurement, certify
+from ...certification.settings import settings
 from ...core.grid import IMAGES
 from ...exact import BoundName
 from ...noise import Gaussian, Keystream, Purpose, Sampler
@@ -58,8 +59,21 @@ class Certifier(Protocol):
     @property
     def name(self) -> str: ...
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
+    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask, /) -> Answer:
         """Certify the classifier at the levels x, or raise `Refused`."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """A certifier with nothing to set: a function, under the name that it has in the gallery."""
+
+    name: str
+    certify: Callable[[MakeScores, int, Array, CertifierTask], Answer]
+
+
+def refuse(why: str, *_: object) -> NoReturn:
+    """What certifies nothing by itself."""
+    raise Refused(why)
 
 
 @dataclass(frozen=True)
@@ -83,14 +97,9 @@ def ask_standard(smooth: UnsoundStandard, x: Array, task: CertifierTask, batch: 
     return Answer(found.label, found.radius, found.p_lower, found.counts)
 
 
-@dataclass(frozen=True)
-class FromLevels:
-    """A classifier in double precision, for batches in single precision: by the levels that these stand for."""
-
-    scores: Scores
-
-    def __call__(self, batch: Array) -> Array:
-        return np.asarray(self.scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
+def scores_of_levels(scores: Scores, batch: Array) -> Array:
+    """Of a classifier in double precision, for a batch in single precision: by the levels that this stands for."""
+    return np.asarray(scores(np.rint(batch.astype(np.float64) * IMAGES.q) / IMAGES.q))
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ class Ours:
     again: int | None = None
 
     def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        model, n0 = FromLevels(make(np.dtype("float64"))), min(task.n0, task.n)
+        model, n0 = partial(scores_of_levels, make(np.dtype("float64"))), min(task.n0, task.n)
         chosen: dict[str, Any] = {"independence": self.independence, "again": self.again, "batch_size": min(n0, 10_000)}
         try:
             smooth = Smoother(model, task.sigma, **chosen)
@@ -206,14 +215,17 @@ def vote_and_certify(
         total = count_votes(votes, n, classes, batch).tolist()
         return Counts(tuple(total), n - sum(total))
 
-    found, estimation = _verdict(counts, task)
+    selection = counts(Purpose.SELECTION, min(task.n0, task.n))
+    return answer_from(selection, counts(Purpose.ESTIMATION, task.n), task)
+
+
+def answer_from(
+    selection: Counts, estimation: Counts, task: CertifierTask, measured: Measurement | None = None
+) -> Answer:
+    """What our own bound proves of these votes. What is wrong with a procedure is wrong with its votes."""
+    chosen = settings(selection.total, estimation.total, task.alpha, task.bound)
+    found = certify(selection, estimation, Gaussian(task.sigma), chosen, measured)
     return Answer(found.label, found.radius, found.p_lower, (*estimation.classes, estimation.nobody))
-
-
-def _verdict(counts: Callable[[Purpose, int], Counts], task: CertifierTask) -> tuple[Verdict, Counts]:
-    chosen: Settings = settings(min(task.n0, task.n), task.n, task.alpha, task.bound)
-    selection, estimation = counts(Purpose.SELECTION, chosen.n0), counts(Purpose.ESTIMATION, chosen.n)
-    return certify(selection, estimation, Gaussian(task.sigma), chosen), estimation
 
 
 def exact_noise(sigma: Fraction, k: int) -> Callable[[Array, Purpose, int, int], Array]:

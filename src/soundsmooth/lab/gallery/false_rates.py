@@ -13,13 +13,18 @@ from ...exact.balls import ball, precision
 from ...exact.binomial import tail
 from ...smoother import Smoother
 from .certifiers import Array, one_hot
-from .trial import Finding
+from .trial import Finding, Trial
 
 
 def judge_rate(false: int, runs: int, alpha: Fraction) -> Finding:
     """FALSE (rate) if P(at least `false` of `runs` certificates are false) < 10⁻⁶ where each is false with α."""
     with precision(256):
         return Finding.FALSE_RATE if tail(false, runs, alpha) < ball(Fraction(1, 10**6)) else Finding.HOLDS
+
+
+def rate_trial(entry: str, name: str, false: int, runs: int, alpha: Fraction, note: str) -> Trial:
+    """The verdict on `false` false certificates of `runs`, with these numbers for votes."""
+    return Trial(entry, name, judge_rate(false, runs, alpha), counts=((false, runs - false),), note=note)
 
 
 def least_hits(n: int, p: Fraction, alpha: Fraction, low: int = 0, high: int | None = None) -> int:

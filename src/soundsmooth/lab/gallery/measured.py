@@ -7,18 +7,30 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...certification.certify import Counts, Measurement, certify
-from ...certification.settings import settings
+from ...certification.certify import Counts, Measurement
 from ...core.decimals import truncated
 from ...core.grid import IMAGES
-from ...noise import Gaussian, Purpose
-from .certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Refused, Scores, exact_noise, values
+from ...noise import Purpose
+from .certifiers import (
+    Answer,
+    Array,
+    Certifier,
+    CertifierTask,
+    MakeScores,
+    Ours,
+    Procedure,
+    Refused,
+    Scores,
+    answer_from,
+    exact_noise,
+    values,
+)
 from .contradicting_pairs import judge
 from .trial import Finding, Trial
 
@@ -30,30 +42,22 @@ K = 6
 SINGLE = np.dtype("float32")
 
 
-@dataclass(frozen=True)
-class NaiveMeasured:
+def certify_naively(make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
     """Exact noise and our own bound; only the measurement is naive.
 
     After the votes a fresh process makes the model from a pickle of it. All rows wait on one pipe. Each is read, and
     voted on, by a forked process of its own.
     """
-
-    name: str = "naive-measured"
-
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        if not hasattr(os, "fork"):
-            raise Refused("this operating system does not fork processes")
-        chosen, model = settings(task.n0, task.n, task.alpha, task.bound), make(SINGLE)
-        selection, copies = noisy_copies(x, task)
-        counts0, labels = counted(labels_of(model, selection), classes), labels_of(model, copies)
-        drawn = np.random.default_rng().integers(task.n, size=AGAIN)
-        lost = (labels[drawn] == counts0.top) & (votes_alone(model, copies[drawn]) != counts0.top)
-        counts = counted(labels, classes)
-        found = certify(counts0, counts, Gaussian(task.sigma), chosen, Measurement(AGAIN, int(lost.sum())))
-        return Answer(found.label, found.radius, found.p_lower, (*counts.classes, counts.nobody))
+    if not hasattr(os, "fork"):
+        raise Refused("this operating system does not fork processes")
+    model, (selection, copies) = make(SINGLE), noisy_copies(x, task)
+    counts0, labels = counted(labels_of(model, selection), classes), labels_of(model, copies)
+    drawn = np.random.default_rng().integers(task.n, size=AGAIN)
+    lost = (labels[drawn] == counts0.top) & (votes_alone(model, copies[drawn]) != counts0.top)
+    return answer_from(counts0, counted(labels, classes), task, Measurement(AGAIN, int(lost.sum())))
 
 
-NAIVE = NaiveMeasured()
+NAIVE = Procedure("naive-measured", certify_naively)
 
 
 def noisy_copies(x: Array, task: CertifierTask) -> tuple[Array, Array]:

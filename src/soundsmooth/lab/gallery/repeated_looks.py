@@ -1,27 +1,22 @@
 """Bounds that are computed at several looks: how often one of them is false, by recursion and by simulation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from ...certification.stop_rule import binomial
-from .certifiers import Answer, Array, CertifierTask, MakeScores, Refused
+from .certifiers import Array, Procedure, refuse
 from .false_rates import least_hits
 
 #: Probabilities below this one are dropped at the ends of a law: far below the 15 digits of a double.
 TINY = 1e-30
 
 
-@dataclass(frozen=True)
-class Simulated:
+def without_program(name: str) -> Procedure:
     """A procedure whose votes are drawn from the binomial law; it certifies nothing by itself."""
-
-    name: str
-
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        raise Refused("its votes are simulated; there is no program to run")
+    return Procedure(name, partial(refuse, "its votes are simulated; there is no program to run"))
 
 
 def doubling_looks(n: int, first: int = 100) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ a = 210/255 and σ = 0.5 (the paper's Listing 1) this module reports class 1 at 
 """
 
 import importlib
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ class UnsoundStandard(UnsoundSmooth):
             raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
         if backend not in ("numpy", "torch"):
             raise ValueError(f"backend must be numpy or torch, not {backend!r}")
-        self._floats: _Floats = _Numpy(dtype, seed) if backend == "numpy" else _Torch(dtype, device, seed)
+        self._floats = _Numpy(dtype, seed) if backend == "numpy" else _Torch(dtype, device, seed)
 
     def sample_under_noise(self, x: Any, n: int, batch_size: int = 1000) -> Counts:
         """SampleUnderNoise(f, x, n, σ): x' ← x + ε in floats, and the classifier's votes on x'."""
@@ -55,28 +55,19 @@ class UnsoundStandard(UnsoundSmooth):
         return count_votes(votes, n, self.num_classes, batch_size)
 
 
-class _Floats(Protocol):
+class _Numpy:
     """Float arithmetic in one precision."""
 
-    def point(self, x: Any) -> Any:
-        """x in this precision."""
-
-    def under_noise(self, point: Any, copies: int, sigma: float) -> Any:
-        """The batch x + ε, ε ~ N(0, σ²I) as far as the generator can."""
-
-    def votes(self, scores: Classifier, batch: Any) -> npt.NDArray[Any]:
-        """The class that each row votes for."""
-
-
-class _Numpy:
     def __init__(self, dtype: str, seed: int | None) -> None:
         self.dtype = np.dtype(dtype)
         self.rng = np.random.default_rng(seed)
 
     def point(self, x: Any) -> npt.NDArray[Any]:
+        """x in this precision."""
         return np.asarray(x, self.dtype)
 
     def under_noise(self, point: npt.NDArray[Any], copies: int, sigma: float) -> npt.NDArray[Any]:
+        """The batch x + ε, ε ~ N(0, σ²I) as far as the generator can."""
         drawn = np.float64 if self.dtype == np.float64 else np.float32  # NumPy draws no half-precision normals
         noise = self.rng.standard_normal((copies, *point.shape), dtype=drawn)
         batch: npt.NDArray[Any] = noise.astype(self.dtype, copy=False)
@@ -85,10 +76,13 @@ class _Numpy:
         return batch
 
     def votes(self, scores: Classifier, batch: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The class that each row votes for."""
         return np.asarray(scores(batch).argmax(1))
 
 
 class _Torch:
+    """The same in torch, on any device."""
+
     def __init__(self, dtype: str, device: str, seed: int | None) -> None:
         self.torch: Any = importlib.import_module("torch")  # only when asked for
         self.dtype, self.device = getattr(self.torch, dtype), device

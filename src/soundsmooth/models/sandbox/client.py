@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ...core.grid import Floats
 from ..onnx_facts import OnnxFacts
+from ..onnx_session import PROVIDERS
 from ..protocol import check_scores
 from ..proved_session import Runtime, freeze
 from .frames import (
@@ -58,6 +59,9 @@ class SandboxedGraph(Runtime):
     def frozen(self, level: str) -> tuple[tuple[str, bool], bytes]:
         running = self._load(level, frozen=True)
         return (level, True), running
+
+    def provider(self, made: tuple[str, bool]) -> str:
+        return PROVIDERS["cpu"]
 
     def use(self, made: tuple[str, bool]) -> None:
         """Make this session anew, if it is not the one that the process holds."""

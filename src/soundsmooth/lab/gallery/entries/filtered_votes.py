@@ -9,16 +9,26 @@ a vote for nobody, and abstains.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from ....certification.certify import Counts, certify
-from ....certification.settings import settings
-from ....noise import Gaussian, Purpose
-from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Scores, exact_noise, values
+from ....certification.certify import Counts
+from ....noise import Purpose
+from ..certifiers import (
+    Answer,
+    Array,
+    Certifier,
+    CertifierTask,
+    MakeScores,
+    Ours,
+    Procedure,
+    Scores,
+    answer_from,
+    exact_noise,
+    values,
+)
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options
 from ..trial import Trial
@@ -42,32 +52,25 @@ def kept_votes(dtype: np.dtype[Any]) -> Scores:
     return scores
 
 
-@dataclass(frozen=True)
-class Filtered:
+def certify_kept(make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
     """Exact noise and our own bound; only the votes are filtered before they are counted."""
+    scores, draw = make(np.dtype("float64")), exact_noise(task.sigma, 6)
 
-    name: str = "filtered"
+    def counts(purpose: Purpose, n: int) -> Counts:
+        found = scores(values(x + draw(x, purpose, 0, n), np.dtype("float64")))
+        kept = found[~np.isnan(found).any(axis=1)].argmax(axis=1)
+        return Counts(tuple(np.bincount(kept, minlength=classes).tolist()), 0)
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        scores, draw = make(np.dtype("float64")), exact_noise(task.sigma, 6)
-
-        def counts(purpose: Purpose, n: int) -> Counts:
-            found = scores(values(x + draw(x, purpose, 0, n), np.dtype("float64")))
-            kept = found[~np.isnan(found).any(axis=1)].argmax(axis=1)
-            return Counts(tuple(np.bincount(kept, minlength=classes).tolist()), 0)
-
-        selection, estimation = counts(Purpose.SELECTION, min(task.n0, task.n)), counts(Purpose.ESTIMATION, task.n)
-        chosen = settings(sum(selection.classes), sum(estimation.classes), task.alpha, task.bound)
-        found = certify(selection, estimation, Gaussian(task.sigma), chosen)
-        return Answer(found.label, found.radius, found.p_lower, estimation.classes)
+    return answer_from(counts(Purpose.SELECTION, min(task.n0, task.n)), counts(Purpose.ESTIMATION, task.n), task)
 
 
-EXTRA: tuple[Certifier, ...] = (Filtered(),)
+FILTERED = Procedure("filtered", certify_kept)
+EXTRA: tuple[Certifier, ...] = (FILTERED,)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """Both ways round: either point is certified with a ball that holds the other one."""
-    chosen: list[Certifier] = [Filtered(), *(one for one in certifiers if isinstance(one, Ours))]
+    chosen: list[Certifier] = [FILTERED, *(one for one in certifiers if isinstance(one, Ours))]
     for here, there in ((MIDDLE + AWAY, MIDDLE - AWAY), (MIDDLE - AWAY, MIDDLE + AWAY)):
         pair = Pair(kept_votes, np.full(1, here), np.full(1, there), note=f"{here}/255 against {there}/255")
         for certifier in chosen:

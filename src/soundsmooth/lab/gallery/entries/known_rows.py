@@ -16,9 +16,9 @@ import numpy as np
 
 from ....exact import BOUNDS, Look, Schedule
 from ..certifiers import Array, Certifier, Ours
-from ..false_rates import judge_rate
+from ..false_rates import rate_trial
 from ..options import Options
-from ..repeated_looks import Simulated, quadratic_levels
+from ..repeated_looks import quadratic_levels, without_program
 from ..trial import Trial
 
 CLAIM = "measured rows at the levels of a fixed n: the issuer knows them, and stops at a look where none is lost"
@@ -26,7 +26,7 @@ P, ALPHA = Fraction(921, 1000), Fraction(1, 1000)
 AGAIN = 100
 LOOKS = tuple(range(1000, 100_001, 1000))
 RUNS = 4000
-FIXED_LEVELS = Simulated("fixed-levels")
+FIXED_LEVELS = without_program("fixed-levels")
 EXTRA: tuple[Certifier, ...] = (FIXED_LEVELS,)
 
 
@@ -67,8 +67,7 @@ def measured(name: str, schedules: tuple[Schedule, ...], rng: np.random.Generato
     false = false_runs(schedules, RUNS, rng)
     note = f"{len(LOOKS)} looks: p_lower > p = {float(P)} at some look in {false} of {RUNS} runs, where α allows "
     note += f"{float(ALPHA * RUNS):g} (votes simulated)"
-    counts = ((false, RUNS - false),)
-    return Trial("known-rows", name, judge_rate(false, RUNS, ALPHA), counts=counts, note=note)
+    return rate_trial("known-rows", name, false, RUNS, ALPHA, note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..certifiers import Certifier, Ours
-from ..false_rates import exceeding, judge_rate, least_hits
+from ..false_rates import exceeding, least_hits, rate_trial
 from ..options import Options
 from ..trial import Trial
 
@@ -39,7 +39,7 @@ def tried(name: str, n: int, rng: np.random.Generator) -> Trial:
         f"{false} of {ISSUERS} issuers certify the wrong class with one of {KEYS} keys (it takes {mean} on average; "
         "votes simulated, for nothing in this certifier fixes the seed)"
     )
-    return Trial("lucky-key", name, judge_rate(false, ISSUERS, ALPHA), counts=((false, ISSUERS - false),), note=note)
+    return rate_trial("lucky-key", name, false, ISSUERS, ALPHA, note)
 
 
 def promised(name: str, n: int, rng: np.random.Generator) -> Trial:
@@ -49,8 +49,7 @@ def promised(name: str, n: int, rng: np.random.Generator) -> Trial:
         f"one key for each nonce: p_lower > p in {false} of {COMMITMENTS} commitments at α = {float(REAL_ALPHA)}; "
         "without a nonce the certificate says key: self-chosen and claims nothing against its issuer"
     )
-    counts = ((false, COMMITMENTS - false),)
-    return Trial("lucky-key", name, judge_rate(false, COMMITMENTS, REAL_ALPHA), counts=counts, note=note)
+    return rate_trial("lucky-key", name, false, COMMITMENTS, REAL_ALPHA, note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

@@ -17,7 +17,7 @@ import numpy as np
 from ..assumption_breakers import proving
 from ..certifiers import Array, Certifier, CertifierTask, Scores, one_hot
 from ..contradicting_pairs import Pair, try_pair
-from ..global_generators import GlobalNumpy, GlobalTorch
+from ..global_generators import GLOBAL_NUMPY, GLOBAL_TORCH
 from ..options import Options
 from ..trial import Trial
 
@@ -53,7 +53,7 @@ def seeds_torch(dtype: np.dtype[Any]) -> Scores:
     return scores
 
 
-EXTRA: tuple[Certifier, ...] = (GlobalTorch(), GlobalNumpy())
+EXTRA: tuple[Certifier, ...] = (GLOBAL_TORCH, GLOBAL_NUMPY)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
@@ -62,8 +62,8 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     pair = Pair(seeds_numpy, np.full(1, 210), np.full(1, 209), note="np.random.seed when it is loaded")
     torch_pair = replace(pair, make=seeds_torch, note="torch.manual_seed in every call")
     try:
-        yield try_pair("reseed", GlobalTorch(), torch_pair, task)
-        for certifier in [GlobalNumpy(), *proving(certifiers)]:
+        yield try_pair("reseed", GLOBAL_TORCH, torch_pair, task)
+        for certifier in [GLOBAL_NUMPY, *proving(certifiers)]:
             yield try_pair("reseed", certifier, pair, task)
     finally:
         np.random.set_state(kept)

@@ -7,11 +7,11 @@ down. Ours is the stored double and its printed decimals. Nothing is sampled: th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from ....core.decimals import truncated
-from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Ours, Refused
+from ..certifiers import Certifier, Ours, Procedure, refuse
 from ..options import Options
 from ..stated_radius import N, by_scipy, proved, too_large
 from ..trial import Finding, Trial
@@ -56,17 +56,11 @@ def _share(stated: list[Stated]) -> str:
     return f"{sum(too_large(*one) for one in stated)} of {len(stated)}"
 
 
-@dataclass(frozen=True)
-class FieldFormula:
-    """The last step of most code in use: scipy's formula, and a radius printed with three digits."""
-
-    name: str = "standard-scipy"
-
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        raise Refused("this is a formula for given votes, and counts none itself")
-
-
-EXTRA: tuple[Certifier, ...] = (FieldFormula(),)
+#: The last step of most code in use: scipy's formula, and a radius printed with three digits.
+FIELD_FORMULA = Procedure(
+    "standard-scipy", partial(refuse, "this is a formula for given votes, and counts none itself")
+)
+EXTRA: tuple[Certifier, ...] = (FIELD_FORMULA,)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
@@ -77,5 +71,5 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     for certifier in [*EXTRA, *certifiers]:
         if isinstance(certifier, Ours):
             yield ours(certifier.name)
-        elif certifier.name in ("standard-scipy", "art"):
+        elif certifier.name in (FIELD_FORMULA.name, "art"):
             yield usual(certifier.name)

@@ -7,14 +7,24 @@ opens a wider door.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ....noise import Purpose
-from ..certifiers import Answer, Array, Certifier, CertifierTask, MakeScores, Scores, one_hot, values, vote_and_certify
+from ..certifiers import (
+    Answer,
+    Array,
+    Certifier,
+    CertifierTask,
+    MakeScores,
+    Procedure,
+    Scores,
+    one_hot,
+    values,
+    vote_and_certify,
+)
 from ..contradicting_pairs import Pair, try_pair
 from ..options import Options
 from ..trial import Trial
@@ -24,24 +34,19 @@ SIGMA = Fraction(1, 2)
 LEVEL, NEIGHBOUR = 210, 209
 
 
-@dataclass(frozen=True)
-class MixedPrecision:
+def certify_mixed(make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
     """Algorithm 1 with the noise in float32, the image and the sum in float64."""
+    rng, double = np.random.default_rng(), np.dtype("float64")
 
-    name: str = "standard-mixed"
+    def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
+        noise = rng.standard_normal((copies, *x.shape), dtype=np.float32) * np.float32(task.sigma)
+        summed: Array = values(x, double) + noise.astype(double)
+        return summed
 
-    def certify(self, make: MakeScores, classes: int, x: Array, task: CertifierTask) -> Answer:
-        rng, double = np.random.default_rng(), np.dtype("float64")
-
-        def noisy(x: Array, purpose: Purpose, first: int, copies: int) -> Array:
-            noise = rng.standard_normal((copies, *x.shape), dtype=np.float32) * np.float32(task.sigma)
-            summed: Array = values(x, double) + noise.astype(double)
-            return summed
-
-        return vote_and_certify(noisy, make(double), classes, x, task)
+    return vote_and_certify(noisy, make(double), classes, x, task)
 
 
-EXTRA: tuple[Certifier, ...] = (MixedPrecision(),)
+EXTRA: tuple[Certifier, ...] = (Procedure("standard-mixed", certify_mixed),)
 
 
 def float32_away(dtype: np.dtype[Any]) -> Scores:
@@ -59,5 +64,5 @@ def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
     """Both ways round: either level is certified with a ball that holds the other one."""
     for level, other in ((LEVEL, NEIGHBOUR), (NEIGHBOUR, LEVEL)):
         pair = Pair(float32_away, np.full(1, level), np.full(1, other), note=f"{level}/255 against {other}/255")
-        for certifier in [MixedPrecision(), *certifiers]:
+        for certifier in [*EXTRA, *certifiers]:
             yield try_pair("sampler", certifier, pair, CertifierTask(SIGMA, options.n or 100_000), tried=2)

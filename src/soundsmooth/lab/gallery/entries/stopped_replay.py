@@ -14,23 +14,23 @@ from functools import lru_cache
 import numpy as np
 
 from ..certifiers import Array, Certifier, Ours
-from ..false_rates import judge_rate
+from ..false_rates import rate_trial
 from ..options import Options
 from ..repeated_looks import (
-    Simulated,
     chance,
     doubling_looks,
     needed_at_full_level,
     needed_hits,
     quadratic_levels,
     simulated,
+    without_program,
 )
 from ..trial import Trial
 
 CLAIM = "a stopped image is voted again and bounded at full β: 11 looks up to n = 100 000, the issuer chooses one"
 P, BETA = Fraction(1, 2), Fraction(1, 1000)
 N, AUDITS = 100_000, 20_000
-NAIVE_AUDIT = Simulated("naive-audit")
+NAIVE_AUDIT = without_program("naive-audit")
 EXTRA: tuple[Certifier, ...] = (NAIVE_AUDIT,)
 
 
@@ -49,8 +49,7 @@ def audited(name: str, looks: tuple[int, ...], spent: bool, rng: np.random.Gener
     how = "β spent on the looks" if spent else "full β at the look that the issuer chose"
     note = f"{how}: the bound exceeds p in {false} of {AUDITS} audits, where β allows {float(BETA * AUDITS):g}"
     note += f"; by recursion {share:.2f} β (votes simulated)"
-    counts = ((false, AUDITS - false),)
-    return Trial("stopped-replay", name, judge_rate(false, AUDITS, BETA), counts=counts, note=note)
+    return rate_trial("stopped-replay", name, false, AUDITS, BETA, note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:

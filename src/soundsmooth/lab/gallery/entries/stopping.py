@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..certifiers import Array, Certifier, Ours
-from ..false_rates import exceeding, judge_rate
+from ..false_rates import exceeding, rate_trial
 from ..options import Options
 from ..repeated_looks import chance, doubling_looks, needed_at_full_level, needed_hits, quadratic_levels, simulated
 from ..trial import Trial
@@ -51,15 +51,14 @@ def repeated(name: str, looks: tuple[int, ...], runs: int, rng: np.random.Genera
     note = f"{len(looks)} looks: p_lower > p at some look in {false} of {runs} runs, where α allows "
     note += f"{float(ALPHA * runs):g}; by recursion {times_alpha(looks):.1f} α"
     note += " (votes simulated, for nothing in this certifier fixes n)"
-    return Trial("stopping", name, judge_rate(false, runs, ALPHA), counts=((false, runs - false),), note=note)
+    return rate_trial("stopping", name, false, runs, ALPHA, note)
 
 
 def promised(name: str) -> Trial:
     """Ours with a promised n: real runs."""
     false = exceeding(REAL_RUNS, REAL_N, REAL_ALPHA, 1)
-    finding, counts = judge_rate(false, REAL_RUNS, REAL_ALPHA), ((false, REAL_RUNS - false),)
     note = f"n is promised: p_lower > p in {false} of {REAL_RUNS} runs at α = {float(REAL_ALPHA)}"
-    return Trial("stopping", name, finding, counts=counts, note=note)
+    return rate_trial("stopping", name, false, REAL_RUNS, REAL_ALPHA, note)
 
 
 def spent(name: str, looks: tuple[int, ...], rng: np.random.Generator) -> Trial:
@@ -69,8 +68,7 @@ def spent(name: str, looks: tuple[int, ...], rng: np.random.Generator) -> Trial:
     share = chance(float(P), looks, needed) / float(ALPHA)
     note = f"{len(looks)} looks with α spent on them: p_lower > p at some look in {false} of {RUNS_OF_FEW} runs"
     note += f"; by recursion {share:.2f} α (votes simulated)"
-    counts = ((false, RUNS_OF_FEW - false),)
-    return Trial("stopping", name, judge_rate(false, RUNS_OF_FEW, ALPHA), counts=counts, note=note)
+    return rate_trial("stopping", name, false, RUNS_OF_FEW, ALPHA, note)
 
 
 def run(certifiers: list[Certifier], options: Options) -> Iterator[Trial]:
