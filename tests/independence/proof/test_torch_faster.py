@@ -86,7 +86,8 @@ def shortened(module: nn.Module, example: torch.Tensor = EXAMPLE) -> fx.GraphMod
         return None
     assert found.graph is not None
     assert prove_torch(found, example).proved
-    assert found.scores[1:] == (3,)
+    assert found.scores is not None
+    assert found.scores.shape[1:] == (3,)
     for rows in (1, 4, 7):
         batch = torch.rand(rows, *SHAPE)
         with torch.inference_mode():
