@@ -45,10 +45,11 @@ def plan_run(
     With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
     that took part, which its environment names (docs/scale.md). If it is not to `try_rows`, a model whose independence
     would be checked or measured is promised without trying that: for a commitment, before anything runs. A run that is
-    `continued` keeps the labels that it promised, be they classes or not.
+    `continued` keeps the labels that it promised, be they classes or not, and how the model runs is not measured again.
     """
     images = some(inputs.levels)
-    survey, labels = pool.survey(images, settings, len(inputs)), () if continued else inputs.labels
+    expected = 0 if continued else -(-len(inputs) // max(1, pool.capacity()))
+    survey, labels = pool.survey(images, settings, expected), () if continued else inputs.labels
     check_labels(labels, survey.classes)
     if allow_mixed:
         survey = _on_any_device(survey)
