@@ -20,7 +20,7 @@ from .core.warn import IndependenceWarning, warn_user
 from .data.load import load, load_image
 from .exact import BoundName, Rational, positive
 from .models import model_of
-from .models.compiled import Compilation
+from .models.compiled import TUNED, Compilation
 from .models.load import recipe_of
 from .models.options import Precision
 from .noise import Gaussian, Law
@@ -126,7 +126,8 @@ class Smoother:
         if workers is None:
             workers = gpus() if base.placement is not None and device in (None, "cuda") else 1
         self.smoothing = Smoothing.of(base, law, batch_size, threads, workers)
-        self._told = False
+        self._told = set[str]()
+        """What was said of rows (`notice`) and of the speed (`slower`)."""
 
     def certify(
         self,
@@ -290,17 +291,15 @@ class Smoother:
             self._kept = True
 
     def _tell(self, plan: RunPlan) -> None:
-        """Warn before the first vote, once, if rows are measured or checked because there is no proof, or if what votes
-        is slower than the module.
+        """Warn before the first vote, each once, if rows are measured or checked because there is no proof, and if what
+        votes is slower than the module.
         """
-        if self._told:
-            return
-        if self.smoothing.model.demand == "auto" and plan.notice is not None:
+        if "notice" not in self._told and self.smoothing.model.demand == "auto" and plan.notice is not None:
             warn_user(plan.notice, IndependenceWarning)
-            self._told = True
-        if plan.survey.slower is not None:
+            self._told.add("notice")
+        if "slower" not in self._told and plan.survey.slower is not None:
             warn_user(plan.survey.slower)
-            self._told = True
+            self._told.add("slower")
 
     def with_batch_size(self, batch_size: int) -> "Smoother":
         """The same model and noise, with batches of another size."""
@@ -320,7 +319,9 @@ class Smoother:
     def pool(self, engine: str = "local", begun: RunTerms | None = None, artifact: Path | None = None) -> WorkerPool:
         """The pool that votes. A run that has begun keeps its batch and how the model runs: both were tried out."""
         tuned = self.smoothing.model.artifact if begun is None else None  # by an earlier call
-        way = chosen_way(begun, self._options["compile"], artifact or self._artifact if tuned is None else None)
+        asked = self._options["compile"] if tuned is None else TUNED
+        kept = artifact or self._artifact if tuned is None else None
+        way = chosen_way(begun, asked, kept, named=self._artifact is not None)
         if engine != "local":
             way["artifact"] = way["artifact"] or tuned
             recipe = self.recipe().with_batch(None if begun is None else begun.batch).with_way(**way)

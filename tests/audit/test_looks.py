@@ -256,6 +256,18 @@ def test_alpha_is_at_most_a_quarter_where_a_vote_may_depend_on_its_position(inde
     assert read_terms(promised(alpha="999/1000", **lines)).alpha == Fraction(999, 1000)  # proved
 
 
+@pytest.mark.parametrize("independence", ["checked", "assumed"])
+@pytest.mark.parametrize("bound", ["clopper-pearson", "runner-up", "hoeffding"])
+def test_without_looks_alpha_is_at_most_a_quarter_too(independence: str, bound: str) -> None:
+    """Positions do not care for looks. Rows that vote alone have none."""
+    plain = {**PLAIN, "bound": bound, "alpha": "12/25"}
+    assert read_terms({**plain, "independence": independence, "alpha": "1/4"}).alpha == Fraction(1, 4)
+    with pytest.raises(ValueError, match="independence is not proved, and alpha = 12/25 is above 1/4"):
+        read_terms({**plain, "independence": independence})
+    for known in ("proved", *(["measured m=100"] if bound == "clopper-pearson" else [])):
+        assert read_terms({**plain, "independence": known}).alpha == Fraction(12, 25)
+
+
 def test_above_a_quarter_positions_can_make_a_certificate_false_too_often() -> None:
     """Four copies at four positions: at α = 0.48 the bound is above ½ and above the mean with probability 0.492."""
     chances = [Fraction(0), Fraction(3, 4), Fraction(3, 4), Fraction(7, 8)]

@@ -83,6 +83,51 @@ def test_the_compiler_chooses_nothing_by_timing(known: list[str] | None, monkeyp
     assert seen == [(True, True) if known is None else (False, False)]
 
 
+@pytest.mark.parametrize("off", ["config", "environment"])
+def test_a_compiler_that_is_switched_off_is_an_error(off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch would run the module as it is, under a promise that says it is compiled."""
+    from torch._dynamo import config
+
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1" if off == "environment" else "0")
+    with (
+        config.patch(disable=off == "config"),
+        pytest.raises(
+            RuntimeError, match=r"torch's compiler is switched off \(.*; compile none leaves the compiler out"
+        ),
+    ):
+        forward_of(torch.nn.Linear(4, 2), "torch-compile", torch.ones(4, 4))
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("suppressed", [False, True])
+def test_without_a_compiler_the_error_says_what_to_do(suppressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where torch is told to suppress errors: it would run the module as it is."""
+    from torch._dynamo import config
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("No working C++ compiler found")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", broken)
+    model = TorchModel(Net(), "cpu", compilation="torch-compile", independence="assumed")
+    said = (
+        r"the model failed on a batch of shape \[8, 1, 2, 2\]: .*No working C\+\+ compiler found; compile none leaves"
+    )
+    with config.patch(suppress_errors=suppressed), pytest.raises(ValueError, match=said):
+        model.vote(batch())
+
+
+def test_too_little_memory_is_not_taken_for_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks for the largest batch asks for it."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.compiler, "compile", full)
+    monkeypatch.setattr(torch, "compile", full)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        forward_of(Net(), "torch-compile", torch.as_tensor(batch()))
+
+
 @pytest.mark.parametrize("compile", ["cuda-graph", "torch-compile"])
 def test_only_torch_modules_are_compiled(compile: str) -> None:
     with pytest.raises(ValueError, match="float32 batches in NumPy"):

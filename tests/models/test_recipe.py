@@ -9,7 +9,7 @@ import pytest
 import classifiers
 from soundsmooth import embedded
 from soundsmooth.models.load import model_of, recipe_of
-from soundsmooth.models.model_source import OnnxBytes
+from soundsmooth.models.model_source import Factory, OnnxBytes
 from soundsmooth.models.recipe import ModelRecipe
 
 
@@ -55,5 +55,7 @@ def test_a_loaded_model_gives_the_recipe_that_makes_it_again() -> None:
 
 def test_another_model_is_refused() -> None:
     recipe = replace(pickle.loads(model_of(classifiers.brightness).recipe()), source=classifiers.first_row)
-    with pytest.raises(ValueError, match="another model was made here"):
+    with pytest.raises(ValueError, match=r"another model was made here .* its digest differs$"):
         recipe.build()
+    with pytest.raises(ValueError, match=r"another model was made here .*; a factory must make the same weights"):
+        replace(recipe, source=Factory("classifiers:make_brightness"), digest="00").build()

@@ -1,12 +1,15 @@
 """A graph that takes longer than its module is reported, with the operators that cost it."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import soundsmooth as ss
+from soundsmooth.core.warn import IndependenceWarning
 from soundsmooth.models import speed, voting_graphs
 from soundsmooth.models.speed import FASTER, PAYS, ROUNDS, describe_slower, faster_compiled
 from soundsmooth.models.torch_module import TorchModel
@@ -78,6 +81,19 @@ def test_it_is_said_before_the_votes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(found), len(certificates)) == (1, 2)
 
 
+def test_it_is_said_also_after_a_run_that_was_warned_of_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short run says that nothing is proved; a long one sees that the graph is slow."""
+    smooth = ss.Smoother(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), "1/4", threads=1)
+    first: Any = SimpleNamespace(notice="nothing is proved", survey=SimpleNamespace(slower=None))
+    second: Any = SimpleNamespace(notice="nothing is proved", survey=SimpleNamespace(slower="the graph is slow"))
+    with pytest.warns(IndependenceWarning, match="nothing is proved"):
+        smooth._tell(first)
+    with pytest.warns(UserWarning, match="the graph is slow") as found:
+        smooth._tell(second)
+    assert len(found) == 1
+    smooth._tell(second)  # a warning would be an error
+
+
 @pytest.mark.parametrize(
     ("before", "after", "batches", "taken"),
     [
@@ -101,18 +117,55 @@ def test_it_is_compiled_where_that_pays(
 
     monkeypatch.setattr(speed, "forward_of", forward_of)
     found = faster_compiled(clock.taking("module", before), BATCH, batches * len(BATCH), clock)
-    assert (found is not None) == taken
-    assert compiled == ([] if batches < PAYS else ["torch-compile"])
+    assert (found is None) == (batches < PAYS)
+    assert compiled == ([] if found is None else ["torch-compile"])
     if found is not None:
+        assert (found.compiled is not None) == taken
         minutes = (1 - after / before) * batches * before / 60
-        said = f"compiled: {before / after:.2f} times as fast as before, which saves up to {minutes:.0f} min"
-        assert found[1] == said
+        gained = f"compiled: {before / after:.2f} times as fast as before, which saves up to {minutes:.0f} min"
+        assert found.said == (gained if taken else "not compiled: that would be no faster")
 
 
-def test_where_nothing_can_be_compiled_it_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("no C++ compiler\nand much more"),
+        torch.cuda.OutOfMemoryError("no memory"),
+        PermissionError(13, "no folder for files"),
+        NotImplementedError("no such operator"),
+    ],
+)
+def test_where_nothing_can_be_compiled_it_runs_as_it_is(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked for nothing gets no error, and is told why it is not faster."""
+
     def broken(*_: object) -> None:
-        raise RuntimeError("no C++ compiler")
+        raise error
 
     clock = Clock()
     monkeypatch.setattr(speed, "forward_of", broken)
-    assert faster_compiled(clock.taking("module", 1.0), BATCH, 10**6, clock) is None
+    found = faster_compiled(clock.taking("module", 1.0), BATCH, 10**6, clock)
+    assert found is not None
+    assert found.compiled is None
+    line = str(error).splitlines()[0]
+    assert found.said == f"torch cannot compile it here, so it runs as it is: {line}"
+
+
+def test_a_short_run_is_told_from_a_long_one_in_three_passes() -> None:
+    clock = Clock()
+    assert faster_compiled(clock.taking("module", 1.0), BATCH, 299 * len(BATCH), clock) is None
+    assert len(clock.passes) == 3
+
+
+def test_both_ways_are_timed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a module that gets slower while the card gets hot, the compiled one is not blamed for it."""
+    clock = Clock()
+    monkeypatch.setattr(speed, "forward_of", lambda *_: clock.taking("compiled", 0.5))
+    faster_compiled(clock.taking("module", 1.0), BATCH, 10**6, clock)
+    assert clock.passes == ["module"] * 3 + ["module", "compiled"] * (ROUNDS + 1)
+
+
+def test_a_measurement_that_fails_ends_no_run() -> None:
+    def broken(batch: torch.Tensor) -> torch.Tensor:
+        raise torch.cuda.OutOfMemoryError("the module needs more memory than its graph")
+
+    assert describe_slower(broken, torch.exp, BATCH) is None

@@ -1,9 +1,12 @@
 """How a way to run is chosen by timing, and how others get the same kernels."""
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -101,6 +104,26 @@ def test_only_kernels_without_memory_fail_in_silence(monkeypatch: pytest.MonkeyP
 
     found = Timed(monkeypatch, cost).choose(8, 4)
     assert (found.way.batch, found.failed) == (8, None)
+
+
+def test_what_fails_while_it_is_timed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two ways that are ready need more memory than one."""
+    timed = Timed(monkeypatch, lambda way: 1.0)
+    usual = timed.launched
+
+    def launched(graph: object, way: Way, rows: torch.Tensor):
+        forward, passes = usual(graph, way, rows), list[int]()
+
+        def full(batch: torch.Tensor) -> torch.Tensor:
+            passes.append(1)
+            if len(passes) > 2:  # its scores were compared
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            return forward(batch)
+
+        return full if way.folded else forward
+
+    monkeypatch.setattr(tuning, "launched", launched)
+    assert timed.choose(8).way == Way(8)
 
 
 def test_scores_that_change_from_pass_to_pass_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,27 +241,88 @@ def test_another_process_gets_the_same_bits(tmp_path: Path) -> None:
     assert done.stdout.split() == [artifact.scores], done.stderr
 
 
-class Missing:
-    """A compiler that finds nothing in the caches."""
+def test_two_threads_do_not_share_their_caches() -> None:
+    """Each would find the other's kernels, under the same name, and leave them behind."""
+    seen = list[tuple[str, str]]()
 
-    def __init__(self, graph: object, rows: torch.Tensor, options: object) -> None:
+    def compiling(seconds: float) -> None:
+        with tuning.own_caches():
+            first = os.environ["TORCHINDUCTOR_CACHE_DIR"]
+            time.sleep(seconds)
+            seen.append((first, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+
+    compiling(0)
+    threads = [threading.Thread(target=compiling, args=(seconds,)) for seconds in (0.2, 0.4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 3
+    assert all(first == last for first, last in seen)
+    assert len({first for first, _ in seen}) == 3
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR") not in {first for first, _ in seen}
+
+
+def counting(*names: str):
+    """A compiler that counts this in torch's, and computes what the graph does."""
+
+    def compiler(graph: object, rows: torch.Tensor, options: object) -> object:
         from torch._dynamo.utils import counters
 
-        counters["inductor"]["fxgraph_cache_miss"] += 1
+        for name in names:
+            counters[name.partition(".")[0]][name.partition(".")[2]] += 1
+        return graph
 
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows
+    return compiler
 
 
-@pytest.mark.parametrize("found", [True, False])
-def test_what_would_have_to_be_compiled_anew_is_rejected(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels of another graph, or bytes that are none: a second choice by timing would be another F."""
+def loaded(compiler: object, monkeypatch: pytest.MonkeyPatch, found: bool = True, **changes: object):
     monkeypatch.setattr(tuning, "own_caches", nullcontext)
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", lambda kernels: "some" if found else None)
-    monkeypatch.setattr(tuning, "Compiled", Missing if found else lambda *_: pytest.fail("nothing was loaded"))
-    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
+    monkeypatch.setattr(tuning, "Compiled", compiler)
+    graph = fresh_graph(5, False)
+    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), scores_digest(graph, zeros(5)), b"kernels")
+    return load(artifact, graph, zeros(5))
+
+
+HIT, AUTOGRAD_HIT = "inductor.fxgraph_cache_hit", "aot_autograd.autograd_cache_hit"
+
+
+@pytest.mark.parametrize("hits", [(HIT,), (AUTOGRAD_HIT,), (AUTOGRAD_HIT, HIT)])
+def test_kernels_that_were_found_in_the_artifact_vote(hits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaded(counting(*hits), monkeypatch) is not None
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        ("inductor.fxgraph_cache_miss",),
+        ("inductor.fxgraph_cache_bypass",),
+        (HIT, "inductor.fxgraph_cache_miss"),
+        (),  # caches are disabled, and torch compiles anew without counting; or its compiler is switched off
+        None,  # bytes that are none
+    ],
+)
+def test_what_would_have_to_be_compiled_anew_is_rejected(
+    seen: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels of another graph: a second choice by timing would be another F, even if a batch gets these scores."""
+    compiler = counting(*seen) if seen is not None else lambda *_: pytest.fail("nothing was loaded")
     with pytest.raises(ValueError, match="has no kernels for this model on this machine; a new run tunes"):
-        load(artifact, fresh_graph(5, False), zeros(5))
+        loaded(compiler, monkeypatch, found=seen is not None)
+
+
+def test_an_error_of_the_first_pass_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where torch is told to compile nothing more."""
+
+    def compiler(graph: object, rows: torch.Tensor, options: object):
+        def broken(batch: torch.Tensor) -> None:
+            raise RuntimeError("Detected recompile\nand much more")
+
+        return broken
+
+    with pytest.raises(ValueError, match=r"the artifact's kernels cannot be loaded: Detected recompile; a new run"):
+        loaded(compiler, monkeypatch)
 
 
 def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from soundsmooth.models import tuning, voting_graphs
+from soundsmooth.models import speed, tuning, voting_graphs
 from soundsmooth.models.artifact import Artifact
+from soundsmooth.models.speed import Compared
 from soundsmooth.models.torch_module import TorchModel
-from soundsmooth.models.voting_graphs import LONG, VotingGraphs
+from soundsmooth.models.voting_graphs import LONG, VERY_LONG, VotingGraphs
 
 EXAMPLE = torch.full((5, 4), 0.5)
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -115,7 +116,89 @@ def test_a_model_that_changes_while_it_is_tuned_is_rejected(monkeypatch: pytest.
         return tuning.choose(*given)
 
     monkeypatch.setattr(voting_graphs, "choose", changing)
-    with pytest.raises(ValueError, match="the model changed while its kernels were tuned"):
+    for _ in range(2):  # and it stays rejected: a second call may not take what was tuned for the changed model
+        with pytest.raises(ValueError, match="the model changed while its kernels were tuned"):
+            model.settle((4,), [5], 1000)
+    assert model.artifact is None
+
+
+@pytest.mark.usefixtures("untimed")
+@pytest.mark.parametrize("where", ["choose", "pack"])
+def test_too_little_memory_is_one_line(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the graph as it is, which has to run in any case."""
+
+    def full(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nmore")
+
+    model = TorchModel(net(), independence="proved", compilation="tuned")
+    monkeypatch.setattr(voting_graphs, where, full)
+    said = r"cannot be tuned on cpu: CUDA out of memory. Tried to allocate 9 GiB.; choose compile none, or a smaller"
+    with pytest.raises(ValueError, match=said):
+        model.settle((4,), [5], 1000)
+    assert model.artifact is None
+
+
+def normalised() -> torch.nn.Module:
+    torch.manual_seed(0)
+    norm = torch.nn.BatchNorm2d(2)
+    torch.nn.init.uniform_(norm.running_var)
+    return torch.nn.Sequential(torch.nn.Conv2d(1, 2, 1), norm, torch.nn.Flatten(), torch.nn.Linear(8, 3)).eval()
+
+
+@pytest.mark.usefixtures("untimed")
+def test_a_folded_graph_is_proved_and_no_other_has_its_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it cannot be made or proved any more, the run ends: the module would vote, under a promise of kernels."""
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [{"folded": True}])
+    monkeypatch.setattr(tuning, "WORTH", 1e9)
+    model = TorchModel(normalised(), independence="auto", compilation="tuned")
+    model.settle((1, 2, 2), [5], 1000)
+    assert Artifact.of(model.artifact or b"").way.folded
+    model.prepare((1, 2, 2), 5)
+    assert model.identity().independence.proved
+    graph = model._voting[(5, 1, 2, 2)]
+    assert graph is not None
+    assert "aten.batch_norm.default" not in {str(node.target) for node in graph.module.graph.nodes}
+    proving = voting_graphs.prove_torch
+
+    def unproved(made: Any, example: torch.Tensor) -> Any:
+        report = proving(made, example)
+        return report if "aten.batch_norm.default" in made.operators else replace(report, proved=False, reason="no")
+
+    for name, instead in (("prove_torch", unproved), ("with_folded_norms", lambda *_: None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(voting_graphs, name, instead)
+            other = TorchModel(normalised(), independence="auto", compilation="tuned", artifact=model.artifact)
+            with pytest.raises(ValueError, match="the graph that was tuned is not proved here; a new run tunes"):
+                other.prepare((1, 2, 2), 5)
+            other.prepare((1, 2, 2), 3)  # a prediction in other batches
+            assert other.identity().independence.proved
+
+
+@pytest.mark.usefixtures("untimed")
+def test_what_is_not_proved_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folded graph that is faster and not proved is left out."""
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [{"folded": True}])
+    monkeypatch.setattr(tuning, "WORTH", 1e9)
+    proving = voting_graphs.prove_torch
+
+    def unproved(made: Any, example: torch.Tensor) -> Any:
+        report = proving(made, example)
+        return report if "aten.batch_norm.default" in made.operators else replace(report, proved=False, reason="no")
+
+    monkeypatch.setattr(voting_graphs, "prove_torch", unproved)
+    model = TorchModel(normalised(), independence="auto", compilation="tuned")
+    model.settle((1, 2, 2), [5], 1000)
+    assert not Artifact.of(model.artifact or b"").way.folded
+
+
+class Mixing(torch.nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input) - input.mean()
+
+
+def test_it_is_said_why_nothing_is_proved() -> None:
+    model = TorchModel(Mixing(4, 3), compilation="tuned")
+    with pytest.raises(ValueError, match=r"and these are \w+.* \(.*mean.*\): choose torch-compile"):
         model.settle((4,), [5], 1000)
 
 
@@ -127,10 +210,13 @@ def test_only_what_is_proved_is_tuned() -> None:
         model.settle((4,), [5], 1000)
 
 
+FASTER = Compared(lambda rows: rows[:, :3], "compiled: 2 times as fast")
+
+
 class Decisions:
     """A module on a pretended GPU: what is measured is said, and nothing runs there."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, compiled: tuple[Callable[..., Any], str] | None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, compiled: Compared | None) -> None:
         self.asked: list[tuple[str, int]] = []
         monkeypatch.setattr(voting_graphs, "describe_slower", self._slower)
         monkeypatch.setattr(voting_graphs, "faster_compiled", self._compiled)
@@ -140,7 +226,7 @@ class Decisions:
         self.asked.append(("slower", 0))
         return "the graph is slow"
 
-    def _compiled(self, module: object, batch: torch.Tensor, copies: int) -> tuple[Callable[..., Any], str] | None:
+    def _compiled(self, module: object, batch: torch.Tensor, copies: int) -> Compared | None:
         self.asked.append(("compiled", copies))
         return self.found
 
@@ -154,15 +240,15 @@ def settled(compilation: str, batches: int) -> VotingGraphs:
 
 
 def test_auto_becomes_the_faster_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    decisions = Decisions(monkeypatch, (lambda rows: rows[:, :3], "compiled: 2 times as fast"))
-    found = settled("auto", LONG)
+    decisions = Decisions(monkeypatch, FASTER)
+    found = settled("auto", VERY_LONG)
     assert (found.promised, found.chosen, found.slower) == (
         "torch-compile",
         "compiled: 2 times as fast",
         "the graph is slow",
     )
     assert torch.equal(found.forward(EXAMPLE), EXAMPLE[:, :3])
-    assert decisions.asked == [("slower", 0), ("compiled", LONG * 5)]
+    assert decisions.asked == [("slower", 0), ("compiled", VERY_LONG * 5)]
 
 
 def test_auto_stays_as_it_is_where_that_is_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +266,7 @@ def test_a_short_run_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_after_a_short_run_a_long_one_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same model; to run as was promised, none, decides nothing."""
-    Decisions(monkeypatch, (lambda rows: rows[:, :3], "compiled: 2 times as fast"))
+    Decisions(monkeypatch, FASTER)
     found = settled("auto", LONG - 1)
     found.run_as("none", None)
     found.settle(EXAMPLE, LONG * len(EXAMPLE))
@@ -191,7 +277,7 @@ def test_after_a_short_run_a_long_one_decides(monkeypatch: pytest.MonkeyPatch) -
 
 def test_who_says_none_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     decisions = Decisions(monkeypatch, None)
-    assert settled("none", LONG).promised == "none"
+    assert settled("none", VERY_LONG).promised == "none"
     assert decisions.asked == [("slower", 0)]
 
 
@@ -206,3 +292,32 @@ def test_a_way_is_prepared_once_for_each_shape(monkeypatch: pytest.MonkeyPatch) 
     graphs = VotingGraphs(net(), "torch-compile", CPU)
     assert [graphs.forward(torch.zeros(rows, 2)) for rows in (3, 4, 3, 4, 3)] == [3, 4, 3, 4, 3]
     assert prepared == [("torch-compile", (3, 2)), ("torch-compile", (4, 2))]
+
+
+def test_the_measurements_cost_at_most_two_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five rounds of both, one that counts for nothing, and one in which operators are watched; a glance at one."""
+    decisions = Decisions(monkeypatch, None)
+    settled("auto", VERY_LONG - 1)
+    assert decisions.asked == [("compiled", (VERY_LONG - 1) * 5)]
+    assert 2 * (speed.ROUNDS + 2) <= 0.02 * VERY_LONG
+    assert speed.GLANCE <= 0.02 * LONG
+
+
+def test_what_was_measured_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over images, each long enough to look, would pay for it with each of them."""
+    decisions = Decisions(monkeypatch, None)
+    found = settled("auto", VERY_LONG)
+    for batches in (VERY_LONG, VERY_LONG, LONG):
+        found.settle(EXAMPLE, batches * len(EXAMPLE))
+    assert decisions.asked == [("slower", 0), ("compiled", VERY_LONG * 5)]
+    found.settle(EXAMPLE, 2 * VERY_LONG * len(EXAMPLE))
+    assert decisions.asked[2:] == [("compiled", 2 * VERY_LONG * 5)]
+
+
+def test_what_was_compiled_in_vain_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions = Decisions(monkeypatch, Compared(None, "not compiled"))
+    found = settled("auto", LONG)
+    assert (found.promised, found.chosen) == ("none", "not compiled")
+    found.settle(EXAMPLE, 10**9)
+    assert decisions.asked.count(("compiled", LONG * 5)) == 1
+    assert ("compiled", 10**9) not in decisions.asked

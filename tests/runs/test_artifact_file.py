@@ -9,10 +9,14 @@ import torch
 
 import soundsmooth as ss
 from command import error_of, run_command
+from soundsmooth.certification.promise import Promise
 from soundsmooth.models import tuning
 from soundsmooth.models.artifact import Artifact
+from soundsmooth.models.torch_module import TorchModel
+from soundsmooth.runs import artifact_file
 from soundsmooth.runs.artifact_file import artifact_path, keep_artifact
 from soundsmooth.runs.reader import terms_at
+from soundsmooth.verification.promised import promised_smoothing
 
 IMAGES = np.random.default_rng(3).integers(0, 256, (3, 1, 2, 2), dtype=np.uint8)
 SMALL = {"n": 60, "n0": 10, "seed": "artifact"}
@@ -118,9 +122,106 @@ def test_a_file_is_written_once_and_whole(tmp_path: Path) -> None:
     smoother(artifact=file).certify(IMAGES[0], **SMALL)
     content = file.read_bytes()
     keep_artifact(file, content)
-    with pytest.raises(ValueError, match="holds other tuned kernels: delete it, or name another file"):
+    with pytest.raises(ValueError, match="holds other tuned kernels: name another file, or delete this one if no run"):
         keep_artifact(file, content + b"more")
+    assert file.read_bytes() == content
     assert [each.name for each in tmp_path.iterdir()] == ["net.artifact"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_of_two_processes_the_first_one_keeps_its_file(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that there is none. The second one may not take away what the first has promised."""
+    smoother(artifact=tmp_path / "a").certify(IMAGES[0], **SMALL)
+    file, content = tmp_path / "net.artifact", (tmp_path / "a").read_bytes()
+    reading = artifact_file._read_artifact
+
+    def none_yet(path: Path) -> bytes | None:
+        found = reading(path)
+        if not path.exists():
+            path.write_bytes(content)  # the other process, just now
+        return found
+
+    if links:
+        monkeypatch.setattr(artifact_file, "_read_artifact", none_yet)
+        with pytest.raises(ValueError, match="holds other tuned kernels"):
+            keep_artifact(file, content + b"more")
+    else:
+        monkeypatch.setattr("os.link", lambda *_: (_ for _ in ()).throw(PermissionError("no hard links here")))
+        keep_artifact(file, content)
+    assert file.read_bytes() == content
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "net.artifact"]
+
+
+@pytest.mark.parametrize("out", [None, "run.db"])
+def test_a_file_that_cannot_be_written_is_said_before_tuning(
+    out: str | None, tmp_path: Path, untimed: list[int]
+) -> None:
+    smooth = smoother(artifact=tmp_path / "missing" / "net.artifact")
+    with pytest.raises(ValueError, match=r"there is no folder .*missing' for the tuned kernels"):
+        smooth.certify_all(IMAGES, out=out and tmp_path / out, **SMALL)
+    assert untimed == []
+
+
+@pytest.mark.parametrize("compile", ["auto", "none", "torch-compile"])
+def test_a_named_file_is_not_left_out_in_silence(compile: str, tmp_path: Path) -> None:
+    """Who names one wants its kernels to vote."""
+    smooth = smoother(compile=compile, artifact=tmp_path / "net.artifact")
+    with pytest.raises(
+        ValueError, match=f"an artifact goes with compile tuned, and this is {compile}: choose that, or"
+    ):
+        smooth.certify(IMAGES[0], **SMALL)
+
+
+def test_one_smoother_continues_a_tuned_run_and_begins_another(tmp_path: Path, untimed: list[int]) -> None:
+    """With the kernels that it has, in other processes too: what it promises is what an audit can read."""
+    out = tmp_path / "run.db"
+    smoother().certify_all(IMAGES, out=out, **SMALL).close()
+    same = smoother(compile="auto", workers=1)
+    same.certify_all(IMAGES, out=out, **SMALL).close()
+    with same.certify_all(IMAGES, out=tmp_path / "two.db", engine="processes", **SMALL) as run:
+        assert run.promise.flags["compile"] == "tuned"
+        assert run.promise.flags["artifact"] == Artifact.of(artifact_path(out).read_bytes()).digest
+    assert ss.verify(tmp_path / "two.db").ok
+    assert len(untimed) == 1
+
+
+def test_a_run_that_is_continued_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU it might be timed otherwise than when it began: how it runs is read from its promise."""
+    out, expected = tmp_path / "run.db", []
+
+    def settle(self: TorchModel, shape: tuple[int, ...], batches: list[int], copies: int) -> None:
+        expected.append(copies)
+        if copies >= 200:
+            pytest.fail("it is measured")
+
+    smoother(compile="auto").certify_all(IMAGES, out=out, **SMALL).close()
+    monkeypatch.setattr(TorchModel, "settle", settle)
+    smoother(compile="auto").certify_all(IMAGES, out=out, **SMALL).close()
+    assert expected == [0]
+
+
+def test_each_worker_gets_its_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a run is long is about each worker's part."""
+    expected = []
+    monkeypatch.setattr(TorchModel, "settle", lambda self, shape, batches, copies: expected.append(copies))
+    for workers in (1, 2):
+        smoother(compile="auto", workers=workers).certify_all(IMAGES, **SMALL).close()
+    assert expected == [3 * 70, 2 * 70]
+
+
+def test_an_auditor_is_told_of_kernels_for_other_batches(tmp_path: Path) -> None:
+    """A promise of our own never has them. They would not vote, and the audit would say that they did."""
+    out, batches = tmp_path / "run.db", {"n": 60, "n0": 10, "seed": "artifact"}
+    smoother().certify_all(IMAGES, out=out, **batches).close()
+    promise, content = ss.open_run(out).promise, artifact_path(out).read_bytes()
+    forged = Promise({**promise.values, "batch": "30"})
+    with pytest.raises(
+        ValueError, match=r"the artifact is for batches of 60 inputs of shape .*, and these are batches of"
+    ):
+        promised_smoothing(net(), forged, {}, content)
+    assert promised_smoothing(net(), promise, {}, content).model.artifact == content
 
 
 def test_verify_loads_kernels_only_if_they_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +269,7 @@ def test_the_command_line_takes_the_same_file(
     assert ss.open_run(tmp_path / "r.db").promise.text == promise
     assert not (tmp_path / "r.db.artifact").exists()
     run_command("certify", *words, *more, folder=tmp_path)
-    assert len(untimed) == 2, "for the commit that failed, and once more"
+    assert len(untimed) == 1, "the commit that failed had tuned nothing"
     assert first.code == 0
     audit = ["verify", "r.db", "--model", "tuned_net:make", "--data", "d.npz", "--replay", "all"]
     plain = run_command(*audit, code=None, folder=tmp_path)

@@ -32,7 +32,9 @@ def promised(flags: str) -> dict[str, str]:
 ARTIFACT = "artifact=" + "ab" * 32
 
 
-@pytest.mark.parametrize("flags", ["", "compile=torch-compile", f"compile=tuned {ARTIFACT}"])
+@pytest.mark.parametrize(
+    "flags", ["", "compile=torch-compile", f"compile=tuned {ARTIFACT}", "graph=shortened", "runs="]
+)
 def test_words_that_this_version_promises(flags: str) -> None:
     check_words(promised(flags))
 
@@ -46,11 +48,18 @@ def test_words_that_this_version_promises(flags: str) -> None:
         "compile=tuned artifact=no",
         f"compile=tuned {ARTIFACT.upper()}",
         "compile=auto",
+        f"compile=tuned {ARTIFACT} runs=module",
+        f"compile=tuned {ARTIFACT} runs=",
+        "graph=shortened runs=module",
+        "graph=shortened runs=",
+        "graph=longer",
     ],
 )
 def test_a_hash_of_kernels_goes_with_tuned_ones(flags: str) -> None:
     """Otherwise a hash that nobody can check would make every machine another one, and excuse every difference."""
-    with pytest.raises(ValueError, match=r"the promise has (a flag that this version does not know|the flag artifact)"):
+    with pytest.raises(
+        ValueError, match=r"the promise has (a flag that this version does not know|the flag (artifact|graph))"
+    ):
         check_words(promised(flags))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .bounds import BOUNDS, Look, Schedule
 from .distance import TOLERANCE
 from .laws import LAWS, Law
-from .looks import StopRule, read_looks
+from .looks import LOOKS, StopRule, read_looks
 
 MOST_COPIES = 10**9
 #: A positive rational, as a promise writes it; absurdly long ones are refused before they are computed with.
@@ -24,6 +24,8 @@ MEASURED = re.compile("measured m=([1-9][0-9]{0,6})")
 WORDS = ("proved", "checked", "assumed")
 MOST_AGAIN = 10**6
 DECIMAL = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?")
+#: The largest α where a vote may depend on its row's position in the batch: docs/looks.md, "Positions in a batch".
+MOST_ALPHA_UNPROVED = Fraction(1, 4)
 #: What a promise says of floats that were rounded to the grid, of the grid, and of the shape of an input.
 GIVEN = re.compile("[0-9a-f]{64} tolerance=([0-9/]{1,100})")
 GRID = re.compile("levels=([1-9][0-9]{0,4}) q=([1-9][0-9]{0,7}) offset=[-0-9/]{1,4000}")
@@ -113,7 +115,11 @@ class Claim:
 
 
 def read_terms(promise: Mapping[str, str]) -> AuditTerms:
-    """The numbers in a promise's text, or a ValueError that names the field."""
+    """The numbers in a promise's text, or a ValueError that names the field.
+
+    Guarantee: the promised bound holds at the promised α for rows that are independent as promised: α is at most ¼
+    where votes in batches count, and the independence of rows is not proved.
+    """
     alpha, bound = _rational(promise["alpha"], "alpha"), promise["bound"]
     if alpha >= 1:
         raise ValueError(f"the promised alpha is no probability below 1: {promise['alpha']}")
@@ -124,6 +130,8 @@ def read_terms(promise: Mapping[str, str]) -> AuditTerms:
         raise ValueError(f"independence cannot be measured with the bound {bound}")
     if not BOUNDS[bound].positions and promise["independence"] != "proved":
         raise ValueError(f"the bound {bound} needs rows that are proved to be independent")
+    if promise["independence"] != "proved" and (again is None or LOOKS in promise) and alpha > MOST_ALPHA_UNPROVED:
+        raise ValueError(f"independence is not proved, and alpha = {promise['alpha']} is above {MOST_ALPHA_UNPROVED}")
     terms = AuditTerms(n0, n, alpha, _law(promise), bound, again, _rounding(promise))
     found = read_looks(promise, terms.law, bound)
     return terms if found is None else replace(terms, schedule=found[0], looked=True, rule=found[1])

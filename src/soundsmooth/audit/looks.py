@@ -23,8 +23,6 @@ ASKED = re.compile("((?:0|[1-9][0-9]{0,2000})(?:/[1-9][0-9]{0,2000})?)=(0x1[.][0
 INTERVAL = re.compile("(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,9})")
 SHARED = re.compile("([1-9][0-9]{0,9}) images ([1-9][0-9]{0,9}) copies")
 BATCH = re.compile("[1-9][0-9]{0,9}")
-#: The largest α where rows are not proved to be independent: docs/looks.md, "Positions in a batch".
-MOST_ALPHA_UNPROVED = Fraction(1, 4)
 #: The smallest level of a look for set radii: with smaller ones, boundaries take hours and all memory.
 LEAST_LEVEL = Fraction(1, 10**100)
 
@@ -64,8 +62,8 @@ def read_looks(promise: Mapping[str, str], law: Law, bound: str) -> PromisedLook
 
     Guarantee: the looks rise, and each has a level above 0. The bound holds for as many looks. Each radius has a
     threshold between ½ and 1 whose radius is proved to be larger, and both rise. Rows that are not proved to be
-    independent share no batch with those of other images. Then α is at most ¼, and several looks are at whole batches.
-    (Whether the looks end at n and spend at most α is for `AuditTerms`.)
+    independent share no batch with those of other images, and several looks are at whole batches. (Whether the looks
+    end at n and spend at most α is for `AuditTerms`; how large α may be, for `read_terms`.)
     """
     lines = {name: promise[name] for name in (LOOKS, RADII, GO_ON, WRONG, GROUP) if name in promise}
     if any(not isinstance(text, str) for text in lines.values()):
@@ -159,11 +157,7 @@ def _check_independence(promise: Mapping[str, str], looks: Sequence[int]) -> Non
     proved = promise["independence"] == "proved"
     if GROUP in promise and not (proved and promise["noise"] == "fresh"):
         raise ValueError("images are promised to share batches, but not with fresh noise and proved independence")
-    if proved:
-        return
-    if Fraction(promise["alpha"]) > MOST_ALPHA_UNPROVED:
-        raise ValueError(f"independence is not proved, and alpha = {promise['alpha']} is above {MOST_ALPHA_UNPROVED}")
-    if len(looks) == 1:
+    if proved or len(looks) == 1:
         return
     batch = promise["batch"]
     if not isinstance(batch, str) or not BATCH.fullmatch(batch) or any(n % int(batch) for n in looks):

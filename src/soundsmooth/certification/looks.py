@@ -203,12 +203,14 @@ def check_least_level(bound: str, levels: Sequence[Fraction]) -> None:
         raise ValueError(f"with the bound {bound} each look spends at least 10⁻¹⁰⁰: give a larger alpha or level")
 
 
-def check_alpha_unproved(alpha: Fraction) -> None:
-    """A ValueError unless looks keep to α where a vote may depend on its position (docs/looks.md)."""
+def check_alpha_unproved(alpha: Fraction, looks: bool = True) -> None:
+    """A ValueError unless a bound keeps to α where a vote may depend on its position, with looks or without
+    (docs/looks.md).
+    """
     if alpha > MOST_ALPHA_UNPROVED:
         raise ValueError(
-            f"the rows are not proved to be independent, so alpha is at most {MOST_ALPHA_UNPROVED} with looks, "
-            f"not {alpha}"
+            f"the rows are not proved to be independent, so alpha is at most {MOST_ALPHA_UNPROVED}"
+            f"{' with looks' if looks else ''}, not {alpha}"
         )
 
 

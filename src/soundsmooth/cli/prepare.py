@@ -107,7 +107,8 @@ def pool_and_images(choices: Choices, begun: RunTerms | None) -> Iterator[tuple[
         smooth = smoother(choices)
         yield smooth.pool("local", begun, artifact_file(choices)), inputs(choices, smooth.smoothing.law.grid)
         return
-    way = chosen_way(begun, choices.get("compile", AUTO), artifact_file(choices))
+    named = choices.path("artifact") is not None
+    way = chosen_way(begun, choices.get("compile", AUTO), artifact_file(choices), named)
     how = SmootherRecipe.of(**_keywords(choices)).with_batch(None if begun is None else begun.batch).with_way(**way)
     images = inputs(choices, how.grid)
     with remote_pool(name, how, **choices.going_to(To.POOL)) as pool:

@@ -209,7 +209,10 @@ class _Pass:
         if items.together is not None and not self.alone:
             levels = self._together(numbers, *items.together(numbers))
             self.alone = levels is None
-        return np.stack([self.one(each, items.get(each)) for each in numbers]) if levels is None else levels
+        if levels is not None:
+            return levels
+        found = [self.one(each, items.get(each)) for each in numbers]
+        return found[0][None] if len(found) == 1 else np.stack(found)
 
     def _together(self, numbers: Sequence[int], images: Any, labels: Any) -> Levels | None:
         """The levels of rows with these numbers; None if something is wrong with one of them, or was rounded off."""

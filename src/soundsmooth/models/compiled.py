@@ -1,8 +1,12 @@
 """Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Literal, get_args
+
+from ..core.errors import first_line
 
 #: What a promise may say.
 Promised = Literal["none", "cuda-graph", "torch-compile", "tuned"]
@@ -84,6 +88,9 @@ class Compiled:
     """torch.compile for one shape. A second compilation would be another F: it is an error.
 
     Kernels are not chosen by timing, unless the `options` of torch's compiler say so.
+
+    Guarantee: where torch cannot compile the module, or has its compiler switched off, it is a RuntimeError. What runs
+    is never the module as it is.
     """
 
     def __init__(self, module: Any, batch: Any, options: Mapping[str, object] | None = None) -> None:
@@ -91,13 +98,31 @@ class Compiled:
 
         self._compiler: Any = torch.compiler
         compiler: Any = torch
-        chosen = nothing_by_timing() if options is None else dict(options)
-        self._run = compiler.compile(module, dynamic=False, options=chosen)
-        self._run(batch)
+        try:
+            chosen = nothing_by_timing() if options is None else dict(options)
+            self._run = compiler.compile(module, dynamic=False, options=chosen)
+            with _errors_are_raised():
+                self._run(batch)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception as error:  # of two compilers, and of the folders where they keep files
+            found = getattr(error, "inner_exception", error)  # what torch's compiler says of another one's
+            raise RuntimeError(f"{first_line(found)}; compile none leaves the compiler out") from error
 
     def __call__(self, batch: Any) -> Any:
         with self._compiler.set_stance("fail_on_recompile"):
             return self._run(batch)
+
+
+@contextmanager
+def _errors_are_raised() -> Iterator[None]:
+    """Where torch is told to go on without its compiler, it runs the module as it is, and says nothing of it."""
+    from torch._dynamo import config
+
+    if config.disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        raise RuntimeError("torch's compiler is switched off (TORCH_COMPILE_DISABLE or TORCHDYNAMO_DISABLE)")
+    with config.patch(suppress_errors=False):
+        yield
 
 
 def nothing_by_timing() -> dict[str, object]:

@@ -61,6 +61,8 @@ class ModelKind:
     """Those among them that may be imported in another process only: these are always recorded."""
     with_others: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Flags that are there exactly if another flag has a value: its name, and the value."""
+    only_with: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Flags that are there only if another flag has a value."""
     options: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, Any]] = no_options
     """What `ModelOptions` must say, so that a model votes as one with this promise and these flags did."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .model_source import ModelSource, resolve
+from .model_source import Factory, ModelSource, resolve
 from .options import ModelOptions
 from .protocol import Model
 from .torch_flags import set_torch_flags
@@ -53,5 +53,6 @@ class ModelRecipe:
         options = ModelOptions(**{**self.options, **other})
         model = self.make(resolve(self.source, options), options)
         if self.digest is not None and model.identity().digest != self.digest:
-            raise ValueError("another model was made here than the one that was promised: its digest differs")
+            advice = "; a factory must make the same weights each time" if isinstance(self.source, Factory) else ""
+            raise ValueError(f"another model was made here than the one that was promised: its digest differs{advice}")
         return model

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..core.errors import first_line
 from .compiled import Forward, forward_of
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 TOLERATED = 1.03
 #: Passes of either, in turn, after one that counts for nothing.
 ROUNDS = 5
+#: Passes from which the time of a run is estimated, the first of which counts for nothing.
+GLANCE = 3
 #: So many operators are named.
 MOST_NAMED = 3
 #: Seconds of forward passes from which on it pays to compile. That takes about a minute, and saves a third or more.
@@ -28,41 +31,55 @@ def describe_slower(
     """A sentence with the operators that cost most, if the graph takes longer than the module; None otherwise."""
     import torch
 
+    try:
+        before, after = _usual_seconds((module, graph), batch, clock)
+    except Exception:  # of their code, or of the GPU's memory: nothing but a remark is lost
+        free_memory()
+        return None
+    if after <= TOLERATED * before:
+        return None
+    share = f"the exported graph, which votes, takes {after / before:.2f} times as long as the module itself"
     with torch.inference_mode():
-        rounds = [[seconds_of_passes(each, batch, 1, clock) for each in (module, graph)] for _ in range(ROUNDS + 1)]
-        ratio = median(after for _, after in rounds[1:]) / median(before for before, _ in rounds[1:])
-        if ratio <= TOLERATED:
-            return None
-        before, after = _operators(module, batch), _operators(graph, batch)
-    share = f"the exported graph, which votes, takes {ratio:.2f} times as long as the module itself"
-    costly = ", ".join(_costliest(before, after))
+        costly = ", ".join(_costliest(_operators(module, batch), _operators(graph, batch)))
     return f"{share}; most of that is {costly}" if costly else share
+
+
+class Compared(NamedTuple):
+    """What became of compiling a module."""
+
+    compiled: Forward | None
+    """The module compiled, if that is faster."""
+    said: str
+    """What it gains, or why the module runs as it is."""
 
 
 def faster_compiled(
     module: Forward, batch: "torch.Tensor", copies: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[Forward, str] | None:
-    """The module compiled, and a sentence on what it gains; None if a run of so many copies is too short for that, if
-    compiling fails, or if it gains nothing.
-    """
-    before = _usual_seconds(module, batch, clock)
-    expected = before * copies / len(batch)
+) -> Compared | None:
+    """Whether the module is faster compiled; None if a run of so many copies is too short to try."""
+    glance = [seconds_of_passes(module, batch, 1, clock) for _ in range(GLANCE)][1:]
+    expected = median(glance) * copies / len(batch)
     if expected < PAYS:
         return None
     try:
         compiled = forward_of(module, "torch-compile", batch)
-        after = _usual_seconds(compiled, batch, clock)
-    except RuntimeError:  # no compiler, or too little memory
-        return None
+        before, after = _usual_seconds((module, compiled), batch, clock)
+    except Exception as error:  # no compiler, too little memory, or anything else in torch's
+        free_memory()
+        return Compared(None, f"torch cannot compile it here, so it runs as it is: {first_line(error)}")
     if after > FASTER * before:
-        return None
+        return Compared(None, "not compiled: that would be no faster")
     saved = (1 - after / before) * expected / 60
-    return compiled, f"compiled: {before / after:.2f} times as fast as before, which saves up to {saved:.0f} min"
+    said = f"compiled: {before / after:.2f} times as fast as before, which saves up to {saved:.0f} min"
+    return Compared(compiled, said)
 
 
-def _usual_seconds(forward: Forward, batch: "torch.Tensor", clock: Callable[[], float]) -> float:
-    """The median of some passes, after one that counts for nothing."""
-    return median([seconds_of_passes(forward, batch, 1, clock) for _ in range(ROUNDS + 1)][1:])
+def _usual_seconds(
+    forwards: tuple[Forward, Forward], batch: "torch.Tensor", clock: Callable[[], float]
+) -> tuple[float, float]:
+    """The medians of some passes of both, in turn, after one of each that counts for nothing."""
+    rounds = [[seconds_of_passes(each, batch, 1, clock) for each in forwards] for _ in range(ROUNDS + 1)][1:]
+    return median(before for before, _ in rounds), median(after for _, after in rounds)
 
 
 def seconds_of_passes(forward: Forward, batch: "torch.Tensor", passes: int, clock: Callable[[], float]) -> float:
@@ -83,6 +100,14 @@ def _wait_for(batch: "torch.Tensor") -> None:
 
     if batch.is_cuda:
         torch.cuda.synchronize(batch.device)
+
+
+def free_memory() -> None:
+    """Give back the GPU memory of what has failed."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _operators(forward: Forward, batch: "torch.Tensor") -> dict[str, float]:

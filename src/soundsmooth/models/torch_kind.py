@@ -10,6 +10,8 @@ from .torch_flags import BOOLEAN, FLAGS
 
 #: In the promise, where the graph that votes is not the exported one.
 SHORTENED = "shortened"
+#: In the promise, where a graph votes in the module's place.
+GRAPH = "exported-graph"
 
 
 def is_artifact_flag(value: str) -> bool:
@@ -38,11 +40,12 @@ TORCH_KIND = ModelKind(
         "digest": (CLOSED, OPEN),
         "graph": (SHORTENED,),
         "output": is_output_flag,
-        "runs": ("module", "exported-graph"),
+        "runs": ("module", GRAPH),
         "threads": None,
     },
     optional=("artifact", "compile", "digest", "graph", "output", "runs"),
     with_others={"artifact": ("compile", TUNED)},
+    only_with={"artifact": ("runs", GRAPH), "graph": ("runs", GRAPH)},
     devices=None,  # the name of the GPU
     software=("torch", "triton"),
     options=promised_options,

@@ -20,7 +20,7 @@ from .recipe import ModelRecipe
 from .snapshot import Snapshot
 from .torch_devices import device_kind, device_named, device_of
 from .torch_flags import torch_flags
-from .torch_kind import SHORTENED, TORCH_KIND
+from .torch_kind import GRAPH, SHORTENED, TORCH_KIND
 from .voting_graphs import VotingGraphs
 from .waiting_voters import why_not_alone, why_not_remade
 from .wrappers import as_module, is_exported, is_scripted, plain_copy, silent_copying, unwrapping_remarks
@@ -201,13 +201,8 @@ class TorchModel(Model):
 
     def settle(self, shape: tuple[int, ...], batches: Sequence[int], copies: int) -> None:
         """Tune, if that was asked for, or decide what `auto` is."""
-        artifact = self._voting.artifact
-        if artifact is not None and (batches[0], *shape) != artifact.batch_shape:
-            raise ValueError(
-                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
-                f"these are batches of {batches[0]} of shape {list(shape)}: leave out the batch size, or tune for these"
-            )
-        tunes = self._voting.compilation == TUNED and artifact is None
+        self._voting.check_batch(batches[0], shape)
+        tunes = self._voting.compilation == TUNED and self._voting.artifact is None
         if tunes or self._device.type == "cuda":
             self.prepare(shape, batches[0])
         if tunes:
@@ -218,12 +213,14 @@ class TorchModel(Model):
 
     def _tune(self, shape: tuple[int, ...], batches: Sequence[int]) -> None:
         if not self._independence.proved:
+            why = "" if self.report is None else f" ({self.report.reason})"
             raise ValueError(
                 "compile tuned is for modules whose rows are proved to be independent, and these are "
-                f"{self._independence.text}: choose torch-compile"
+                f"{self._independence.text}{why}: choose torch-compile"
             )
         self._voting.tune(partial(self._example, shape), batches, self._digest.sha256)
         if module_digest(self._module) != self._digest:
+            self._voting.run_as(TUNED, None)  # what was tuned is of another model
             raise ValueError("the model changed while its kernels were tuned; a base classifier must keep no state")
 
     def run_as(self, compilation: str, artifact: bytes | None) -> None:
@@ -391,7 +388,7 @@ class TorchModel(Model):
             "layout": "channels_last" if self._channels_last else "contiguous",
             "compile": self._voting.promised,
             **({} if self._voting.artifact is None else {"artifact": self._voting.artifact.digest}),
-            "runs": "exported-graph" if self._independence.proved else "module",
+            "runs": GRAPH if self._independence.proved else "module",
             **({"graph": SHORTENED} if self._shortened else {}),
             "threads": str(self._torch.get_num_threads()),
             **({} if self._output is None else {"output": output_flag(self._output)}),

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import first_line
 from .artifact import WAY_OUT, Artifact, Way
 from .compiled import Compiled, CudaGraph, Forward, nothing_by_timing
-from .speed import seconds_of_passes
+from .speed import free_memory, seconds_of_passes
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +31,8 @@ LEAST_SECONDS = 0.02
 WORTH = 0.99
 #: Of torch's compiler: the caches that an artifact is made of.
 CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
+#: Held while torch has caches of ours.
+ONE_AT_A_TIME = RLock()
 #: Caches of other machines, and headers that are compiled first, which pays for many kernels only.
 NOT_WANTED = (
     "fx_graph_remote_cache",
@@ -87,9 +90,8 @@ def choose(subject: Tunable, batches: Sequence[int], clock: Callable[[], float] 
         plain = best._replace(forward=subject.module)
         for change in _changes(batches, best.rows.is_cuda):
             way = best.way._replace(**change)
-            other = _try(subject, way, failures) if way.compiled or way.layouts else None
-            if other is not None and _ratio(best, other, clock) <= WORTH:
-                best = other
+            if way.compiled or way.layouts:
+                best = _try(subject, way, best, failures, clock) or best
         gain = 1 / _ratio(plain, best, clock)
     failed = None if best.way.compiled or not failures else failures[0]
     return Choice(best.way, gain, clock() - start, failed)
@@ -102,14 +104,14 @@ def _changes(batches: Sequence[int], on_gpu: bool) -> list[dict[str, Any]]:
     return [*first, *sizes, {"compiled": True, "timed": True}, *([{"recorded": True}] if on_gpu else [])]
 
 
-def _try(subject: Tunable, way: Way, failures: list[str]) -> _Tried | None:
-    """A way that is ready; None if it fails here, or gives other scores for the same rows."""
+def _try(subject: Tunable, way: Way, best: _Tried, failures: list[str], clock: Callable[[], float]) -> _Tried | None:
+    """A way that is faster than the best; None if it is not, fails here, or gives other scores for the same rows."""
     try:
         made = _made(subject, way)
-        return made if _repeats(made) else None
+        return made if _repeats(made) and _ratio(best, made, clock) <= WORTH else None
     except Exception as error:  # of torch's compiler, of the C++ compiler that it calls, of the GPU's memory
         failures.extend([first_line(error)] if way.compiled else [])
-        _free_memory()
+        free_memory()
         return None
 
 
@@ -123,13 +125,6 @@ def _made(subject: Tunable, way: Way) -> _Tried:
 def _repeats(made: _Tried) -> bool:
     """Whether the same rows get the same scores again."""
     return scores_digest(made.forward, made.rows) == scores_digest(made.forward, made.rows)
-
-
-def _free_memory() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _ratio(before: _Tried, after: _Tried, clock: Callable[[], float]) -> float:
@@ -214,26 +209,41 @@ def _loaded(artifact: Artifact, graph: Any, rows: "torch.Tensor") -> Forward:
 
     with own_caches():
         try:
-            known, before = torch.compiler.load_cache_artifacts(artifact.kernels), _compilations()
+            known, before = torch.compiler.load_cache_artifacts(artifact.kernels), _graphs_seen()
             forward = launched(graph, artifact.way, rows) if known is not None else None
+            if forward is not None:
+                scores_digest(forward, rows)  # what comes with the first pass is loaded while the files are there
         except Exception as error:  # it is somebody's bytes: anything can happen
             raise ValueError(f"the artifact's kernels cannot be loaded: {first_line(error)}; {WAY_OUT}") from error
-        if forward is None or _compilations() != before:
+        after = _graphs_seen()
+        if forward is None or after.compiled != before.compiled or after.found == before.found:
             raise ValueError(f"the artifact has no kernels for this model on this machine; {WAY_OUT}")
-        scores_digest(forward, rows)  # what is loaded with the first pass is loaded while the files are there
     return forward
 
 
-def _compilations() -> int:
-    """How many graphs torch has compiled because its caches did not have them."""
+class _GraphsSeen(NamedTuple):
+    """How many graphs torch's compiler has met."""
+
+    found: int
+    """In its caches."""
+    compiled: int
+    """Because its caches did not have them. With caches disabled, nothing counts."""
+
+
+def _graphs_seen() -> _GraphsSeen:
     from torch._dynamo.utils import counters
 
-    return int(counters["inductor"]["fxgraph_cache_miss"] + counters["inductor"]["fxgraph_cache_bypass"])
+    inductor, autograd = counters["inductor"], counters["aot_autograd"]
+    found = inductor["fxgraph_cache_hit"] + autograd["autograd_cache_hit"]
+    return _GraphsSeen(found, inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"])
 
 
 @contextmanager
 def own_caches() -> Iterator[None]:
-    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded."""
+    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded.
+
+    torch has them once for the whole process, so one thread at a time compiles: it would find another's kernels.
+    """
     try:
         from torch._functorch import config as functorch
         from torch._inductor import config as inductor
@@ -243,6 +253,7 @@ def own_caches() -> Iterator[None]:
         raise ValueError("compile tuned needs torch 2.8 or newer; choose torch-compile") from error
     raised: Exception | None = None
     with ExitStack() as own:
+        own.enter_context(ONE_AT_A_TIME)
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
         unwanted = {name: False for name in NOT_WANTED if hasattr(inductor, name)}

@@ -2,23 +2,29 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.errors import first_line
 from ..independence.proof import Exported, ProofReport, export_module, prove_torch, with_folded_norms, without_detours
-from .artifact import Artifact
+from .artifact import WAY_OUT, Artifact
 from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .snapshot import Snapshot
-from .speed import describe_slower, faster_compiled
+from .speed import describe_slower, faster_compiled, free_memory
 from .torch_devices import machine_text
 from .tuning import Choice, Tunable, choose, load, pack
 
 if TYPE_CHECKING:
     import torch
 
-#: Passes are timed before a run only if it has so many batches.
+#: What `auto` is for a run is decided by timing some passes, if it has so many batches: that costs at most 2 %.
 LONG = 200
+#: The graph is compared with the module before a run of so many batches, which costs at most 2 % too.
+VERY_LONG = 700
 
 BatchOf = Callable[[int], "torch.Tensor"]
+#: Graphs, the best one first, and whether each has fewer masks and copies than the exported one.
+Variants = list[tuple[Exported, bool]]
 
 
 class VotingGraph(NamedTuple):
@@ -54,6 +60,10 @@ class VotingGraphs:
         """By the shape of batches."""
         self._reports: dict[tuple[int, ...], ProofReport | None] = {}
         self._forwards: dict[tuple[int, ...], Forward] = {}
+        self._compared: set[tuple[int, ...]] = set()
+        """The shapes for which the graph was compared with the module."""
+        self._decided: dict[tuple[int, ...], float] = {}
+        """For runs of how many copies, at most, it was decided that they are not compiled for."""
 
     @property
     def promised(self) -> str:
@@ -76,8 +86,8 @@ class VotingGraphs:
         """The graph for batches like the example, if it is proved, and the report on such batches."""
         shape = tuple(example.shape)
         if shape not in self._graphs:
-            graph, report = self._proved(example, *self._variants(example))
-            forward = None if graph is None else self._tuned_forward(graph, example)
+            graph, report = self._proved(example, self._variants(example))
+            forward = self._tuned_forward(graph, example)
             self._reports[shape] = report
             graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
             self._forwards.pop(shape, None)
@@ -85,40 +95,50 @@ class VotingGraphs:
                 self._forwards[shape] = forward
         return self._graphs[shape], self._reports[shape]
 
-    def _variants(self, example: "torch.Tensor") -> list[tuple[Exported, bool]]:
-        """The graphs that may vote, the best one first, and whether each is shorter than the exported one."""
+    def check_batch(self, batch: int, shape: tuple[int, ...]) -> None:
+        """A ValueError if there is an artifact, and its kernels are for other batches."""
+        artifact = self.artifact
+        if artifact is not None and (batch, *shape) != artifact.batch_shape:
+            raise ValueError(
+                f"the artifact is for batches of {artifact.way.batch} inputs of shape {list(artifact.shape)}, and "
+                f"these are batches of {batch} of shape {list(shape)}: leave out the batch size, take a larger n, or "
+                "tune for these in another file"
+            )
+
+    def _unfolded(self, example: "torch.Tensor") -> Variants:
+        """The graphs that may vote, the best one first."""
         exported = export_module(self._module, example)
         shorter = without_detours(exported, example)
-        found = [(shorter, True), (exported, False)] if shorter is not None else [(exported, False)]
+        return [(shorter, True), (exported, False)] if shorter is not None else [(exported, False)]
+
+    def _variants(self, example: "torch.Tensor") -> Variants:
+        """Those that may vote with the artifact. Where its kernels are for a folded graph, it is no other one."""
+        found = self._unfolded(example)
         if self.artifact is None or not self.artifact.way.folded:
             return found
-        made, shortened = found[0]
-        folded = with_folded_norms(made, example)
-        return found if folded is None else [(folded, shortened)]
+        folded = _folded(found, example)
+        return folded if tuple(example.shape) == self.artifact.batch_shape else [*folded, *found]
 
-    def _proved(
-        self, example: "torch.Tensor", *variants: tuple[Exported, bool]
-    ) -> tuple[VotingGraph | None, ProofReport | None]:
+    def _proved(self, example: "torch.Tensor", variants: Variants) -> tuple[VotingGraph | None, ProofReport | None]:
         from .torch_scores import inferred_classes
 
-        report = None
-        for made, shortened in variants:
-            report = prove_torch(made, example)
-            if report.proved and made.graph is not None:
-                classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
-                return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
-        return None, report
+        made, shortened, report = _first_proved(example, variants)
+        if made is None or made.graph is None:
+            return None, report
+        classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
+        return VotingGraph(made.graph, Snapshot(made.graph), shortened, classes), report
 
-    def _tuned_forward(self, graph: VotingGraph, example: "torch.Tensor") -> Forward | None:
+    def _tuned_forward(self, graph: VotingGraph | None, example: "torch.Tensor") -> Forward | None:
         """What the artifact has for this graph; None without one, and for batches for which it was not tuned."""
         artifact = self.artifact
         if artifact is None or self.compilation != TUNED or tuple(example.shape) != artifact.batch_shape:
             return None
         if artifact.machine != machine_text(self._device):
             raise ValueError(
-                f"the artifact was tuned on {artifact.machine}, and this is {machine_text(self._device)}; "
-                "begin another run here, or choose compile none"
+                f"the artifact was tuned on {artifact.machine}, and this is {machine_text(self._device)}; {WAY_OUT}"
             )
+        if graph is None:
+            raise ValueError(f"the graph that was tuned is not proved here; {WAY_OUT}")
         return load(artifact, graph.module, example)
 
     def forward(self, batch: "torch.Tensor") -> Any:
@@ -140,18 +160,27 @@ class VotingGraphs:
     def settle(self, example: "torch.Tensor", copies: int) -> None:
         """Decide what `auto` is for a run of so many copies, and see whether the graph is as fast as the module.
 
-        A run has to be long for that, and on a GPU, where nobody else is at work. What is decided stays; where nothing
-        was gained, the next run may decide anew.
+        A run has to be long for that, and on a GPU, where nobody else is at work. What is decided stays; a longer run
+        than before may decide anew.
         """
-        if self.promised != "none" or copies < LONG * len(example):
+        if self.promised != "none":
             return
-        graph = self._graphs.get(tuple(example.shape))
-        module = self._module if graph is None else graph.module
-        self.slower = None if graph is None else describe_slower(self._module, module, example)
-        if self.compilation == AUTO:
-            found = faster_compiled(module, example, copies)
-            if found is not None:
-                self.compilation, (self._forwards[tuple(example.shape)], self.chosen) = "torch-compile", found
+        shape = tuple(example.shape)
+        graph = self._graphs.get(shape)
+        if graph is not None and copies >= VERY_LONG * len(example) and shape not in self._compared:
+            self._compared.add(shape)
+            self.slower = describe_slower(self._module, graph.module, example)
+        if self.compilation == AUTO and copies >= LONG * len(example) and copies > self._decided.get(shape, 0):
+            self._decide(self._module if graph is None else graph.module, example, copies)
+
+    def _decide(self, module: Any, example: "torch.Tensor", copies: int) -> None:
+        """Compile, where that gains something. What was tried in vain is not tried again."""
+        shape, found = tuple(example.shape), faster_compiled(module, example, copies)
+        self._decided[shape] = copies if found is None else inf
+        if found is not None:
+            self.chosen = found.said
+        if found is not None and found.compiled is not None:
+            self.compilation, self._forwards[shape] = "torch-compile", found.compiled
 
     def tune(self, batch_of: BatchOf, batches: Sequence[int], model: str) -> Artifact:
         """Choose kernels and a batch size by timing, for a graph that is proved; from now on the artifact votes."""
@@ -161,17 +190,41 @@ class VotingGraphs:
             return self.candidates(batch_of(batch))
 
         subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
-        choice: Choice = choose(subject, batches)
-        artifact = pack(subject, choice, model, machine_text(self._device))
+        try:
+            choice: Choice = choose(subject, batches)
+            artifact = pack(subject, choice, model, machine_text(self._device))
+        except RuntimeError as error:  # there is too little memory for the graph as it is, or no compiler any more
+            free_memory()
+            raise ValueError(
+                f"its kernels cannot be tuned on {self._device}: {first_line(error)}; choose compile none, or a "
+                "smaller batch size"
+            ) from error
         self.run_as(TUNED, artifact)
         self.chosen = str(choice)
         return artifact
 
     def candidates(self, example: "torch.Tensor") -> dict[bool, Exported]:
         """The graphs for batches like the example that are proved: as exported or shortened, and folded (True)."""
-        made, _ = self._variants(example)[0]
-        folded = with_folded_norms(made, example)
-        return {False: made} if folded is None else {False: made, True: folded}
+        plain = self._unfolded(example)
+        found = {False: plain, True: _folded(plain, example)}
+        proved = {folded: _first_proved(example, variants)[0] for folded, variants in found.items()}
+        return {folded: made for folded, made in proved.items() if made is not None}
+
+
+def _folded(variants: Variants, example: "torch.Tensor") -> Variants:
+    """The same graphs with folded normalisation, those of them that there are."""
+    found = [(with_folded_norms(made, example), shortened) for made, shortened in variants]
+    return [(made, shortened) for made, shortened in found if made is not None]
+
+
+def _first_proved(example: "torch.Tensor", variants: Variants) -> tuple[Exported | None, bool, ProofReport | None]:
+    """The first graph that is proved, and whether it was shortened; the last report."""
+    report = None
+    for made, shortened in variants:
+        report = prove_torch(made, example)
+        if report.proved:
+            return made, shortened, report
+    return None, False, report
 
 
 def _fresh_graph(candidates: Callable[[int], dict[bool, Exported]], batch: int, folded: bool) -> Any:

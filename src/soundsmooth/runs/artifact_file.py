@@ -1,6 +1,8 @@
 """The file of a run's tuned kernels: beside the run, or where the user says."""
 
+import os
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from ..certification.promise import Promise
@@ -19,17 +21,23 @@ def artifact_path(run: Path) -> Path:
     return run.with_name(run.name + SUFFIX)
 
 
-def chosen_way(begun: RunTerms | None, compilation: str, path: Path | None) -> dict[str, Any]:
+def chosen_way(begun: RunTerms | None, compilation: str, path: Path | None, named: bool = False) -> dict[str, Any]:
     """The options `compile` and `artifact` of a model: those of the run that has begun, or as they are chosen.
 
-    A run that begins with tuned kernels takes those in the file, if it is there.
+    A run that begins with tuned kernels takes those in the file, if it is there. A file that the user `named` is for
+    tuned kernels only: otherwise it is a ValueError, since the kernels would not vote.
     """
-    if begun is None:
-        return {"compile": compilation, "artifact": _read_artifact(path) if compilation == TUNED and path else None}
-    promised = begun.promise.flags.get("compile", "none")
+    promised = compilation if begun is None else begun.promise.flags.get("compile", "none")
     if compilation not in (AUTO, promised):
         raise ValueError(f"the run was begun with compile {promised}, and a run that has begun cannot change")
-    return {"compile": promised, "artifact": promised_artifact(path, begun.promise)}
+    if named and promised != TUNED:
+        raise ValueError(f"an artifact goes with compile tuned, and this is {promised}: choose that, or leave it out")
+    if begun is not None:
+        return {"compile": promised, "artifact": promised_artifact(path, begun.promise)}
+    kept = path if compilation == TUNED else None
+    if kept is not None and not kept.parent.is_dir():  # said before minutes of tuning
+        raise ValueError(f"there is no folder {str(kept.parent)!r} for the tuned kernels")
+    return {"compile": compilation, "artifact": None if kept is None else _read_artifact(kept)}
 
 
 def promised_artifact(path: Path | None, promise: Promise) -> bytes | None:
@@ -52,14 +60,32 @@ def promised_artifact(path: Path | None, promise: Promise) -> bytes | None:
 
 
 def keep_artifact(path: Path, content: bytes) -> None:
-    """Write the file, unless it holds this already; whole or not at all. A ValueError if it holds another one."""
+    """Write the file, unless it holds this already; whole or not at all. A ValueError if it holds another one.
+
+    Guarantee: a file that is there stays as it is, also where two processes write at once.
+    """
     there = _read_artifact(path)
-    if there is not None and there != content:
-        raise ValueError(f"{str(path)!r} holds other tuned kernels: delete it, or name another file")
-    if there is None:
-        part = path.with_name(f"{path.name}.part")
-        part.write_bytes(content)
-        part.replace(path)
+    if (_written(path, content) if there is None else there) != content:
+        raise ValueError(
+            f"{str(path)!r} holds other tuned kernels: name another file, or delete this one if no run has promised it"
+        )
+
+
+def _written(path: Path, content: bytes) -> bytes | None:
+    """What is in the file, after this was written if there was none."""
+    part = path.with_name(f"{path.name}.{token_hex(4)}.part")
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            return _read_artifact(path)
+        except OSError:  # the file system has no hard links
+            part.replace(path)
+        return content
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _read_artifact(path: Path) -> bytes | None:

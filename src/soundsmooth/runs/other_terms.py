@@ -1,7 +1,7 @@
 """A run is continued under other terms than it was begun under: how they differ, and what to add to go on."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -70,30 +70,44 @@ def check_same_terms(run: str, begun: RunTerms, asked: RunTerms) -> None:
         raise OtherTermsError(said, options_to_add(begun, asked))
 
 
+#: A line or an option by its name, as it was begun and as it is asked.
+Pair = tuple[str, str, str]
+
+
 def differences(begun: RunTerms, asked: RunTerms) -> list[str]:
     """Where two runs' terms differ, field by field. What follows from a difference is not said beside it."""
     before, after = dict(begun.promise.values), dict(asked.promise.values)
-    lines = [name for name in {**before, **after} if name not in _SAID_BY_OPTIONS]
-    if _usual_bound(begun) and _usual_bound(asked):
-        lines.remove("bound")
-    pairs = [(name, before.get(name, "none"), after.get(name, "none")) for name in lines]
-    pairs += [("nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none")]
-    if begun.promise == asked.promise:
-        pairs += [("block", str(begun.block), str(asked.block))]
-    else:
-        named = [name for name in GOAL_OPTIONS if name in {**begun.asked, **asked.asked}]
-        pairs += [(name, _chosen(begun, name), _chosen(asked, name)) for name in named]
-    pairs += [("votes", votes_word(begun.votes), votes_word(asked.votes))]
+    pairs = [*_promised(begun, asked), *_beside_the_promise(begun, asked)]
     if all(old == new for _, old, new in pairs):
         pairs = [(name, _digest(before.get(name)), _digest(after.get(name))) for name in _FOLLOWING]
-    pairs = [(name, *(_other_flags(old, new) if name == "flags" else (old, new))) for name, old, new in pairs]
     return [f"{_MEANING.get(name, name)}: {_short(old)} -> {_short(new)}" for name, old, new in pairs if old != new]
+
+
+def _promised(begun: RunTerms, asked: RunTerms) -> list[Pair]:
+    """The lines of both promises that no option says."""
+    before, after = begun.promise.values, asked.promise.values
+    lines = {name: (before.get(name, "none"), after.get(name, "none")) for name in {**before, **after}}
+    lines["flags"] = _other_flags(*lines["flags"])
+    if _usual_bound(begun) and _usual_bound(asked):
+        del lines["bound"]
+    return [(name, *both) for name, both in lines.items() if name not in _SAID_BY_OPTIONS]
+
+
+def _beside_the_promise(begun: RunTerms, asked: RunTerms) -> Iterator[Pair]:
+    """What else the terms fix, and the options that say when to stop."""
+    yield "nonce", begun.secret.nonce.hex() or "none", asked.secret.nonce.hex() or "none"
+    if begun.promise == asked.promise:
+        yield "block", str(begun.block), str(asked.block)
+    else:
+        named = [name for name in GOAL_OPTIONS if name in {**begun.asked, **asked.asked}]
+        yield from ((name, _chosen(begun, name), _chosen(asked, name)) for name in named)
+    yield "votes", votes_word(begun.votes), votes_word(asked.votes)
 
 
 def _other_flags(old: str, new: str) -> tuple[str, str]:
     """Of two lines of flags those that are not in both; the whole lines if their order is all that differs."""
     before, after = old.split(), new.split()
-    if sorted(before) == sorted(after):
+    if set(before) == set(after):
         return old, new
     gone, added = [flag for flag in before if flag not in after], [flag for flag in after if flag not in before]
     return " ".join(gone) or "none", " ".join(added) or "none"

@@ -45,10 +45,11 @@ def plan_run(
     With `allow_mixed` the promise says `device: mixed`: a certificate is then about the mixture of the kinds of device
     that took part, which its environment names (docs/scale.md). If it is not to `try_rows`, a model whose independence
     would be checked or measured is promised without trying that: for a commitment, before anything runs. A run that is
-    `continued` keeps the labels that it promised, be they classes or not.
+    `continued` keeps the labels that it promised, be they classes or not, and how the model runs is not measured again.
     """
     images = some(inputs.levels)
-    survey, labels = pool.survey(images, settings, len(inputs)), () if continued else inputs.labels
+    expected = 0 if continued else -(-len(inputs) // max(1, pool.capacity()))
+    survey, labels = pool.survey(images, settings, expected), () if continued else inputs.labels
     check_labels(labels, survey.classes)
     if allow_mixed:
         survey = _on_any_device(survey)
@@ -106,7 +107,8 @@ def with_looks(settings: Settings, survey: ModelSurvey, inputs: Inputs) -> Setti
     """The settings with the looks that answer what is asked, by a bound that holds for the model.
 
     Rows that are proved to be independent may share batches with those of other images. Otherwise a copy's position in
-    its batch is a function of its number, each look is at whole batches, and α is at most ¼ (docs/looks.md).
+    its batch is a function of its number, each look is at whole batches, and α is at most ¼ (docs/looks.md). Without
+    looks α is at most ¼ too, unless rows vote alone.
     """
     asked, proved, bound = settings.goal, survey.identity.independence.proved, settings.bound
     if asked is not None and asked.any_bound:
@@ -118,11 +120,11 @@ def with_looks(settings: Settings, survey: ModelSurvey, inputs: Inputs) -> Setti
         )
     if settings.looks is not None:
         return settings
+    if not proved and not (asked is None and survey.identity.independence.measured):
+        check_alpha_unproved(settings.alpha, looks=asked is not None)
     if asked is None:
         check_bound(bound, 1, radii=False)
         return settings
-    if not proved:
-        check_alpha_unproved(settings.alpha)
     shares = proved and asked.stops_early and settings.noise == "fresh"
     whole = None if shares else survey.batch
     looks = looks_for(asked, survey.law, settings.n, settings.alpha, bound, whole, _most_paid(survey.law, inputs))

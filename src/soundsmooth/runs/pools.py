@@ -84,7 +84,9 @@ class WorkerPool(ABC):
         return {}
 
     def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
-        """What is to be promised of the model, for `count` images like these; a ValueError if it cannot be loaded."""
+        """What is to be promised of the model, if each worker is expected to get `count` images like these; a
+        ValueError if it cannot be loaded.
+        """
         self._first = self.start_worker()
         self._first.call("survey", images, settings, count)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"

@@ -84,7 +84,9 @@ class Worker:
         self._voter: Voter | None = None
 
     def survey(self, images: Sequence[Levels], settings: Settings, count: int) -> ModelSurvey:
-        """Reject what cannot work, and say what is to be promised. A few of the `count` images are enough for that."""
+        """Reject what cannot work, and say what is to be promised. A few of the `count` images that are expected are
+        enough for that.
+        """
         smoothing = self._loaded()
         identity = smoothing.survey(images[0], settings, count)
         if identity.independence.measured:

@@ -113,9 +113,10 @@ class Smoothing:
         return self.model.identity()
 
     def survey(self, x: Levels, settings: Settings, images: int) -> Identity:
-        """The identity to promise, for so many inputs like this one; what cannot work is rejected before any draw.
+        """The identity to promise; what cannot work is rejected before any draw.
 
-        What was left open is chosen now: how the model runs, and in batches of which size.
+        What was left open is chosen now: how the model runs, and in batches of which size. So many images like this one
+        are expected; for none, nothing is timed.
         """
         self.check(x.shape, x.size, max(settings.n, settings.n0))
         if settings.noise == "shared":

@@ -14,13 +14,13 @@ from ..core.machine import PRECISIONS
 from ..data.load import AllImages
 from ..models import Identity
 from ..models.compiled import TUNED
-from ..models.protocol import FlagValues, open_ends_text
+from ..models.protocol import FlagValues, ModelKind, open_ends_text
 from ..models.registry import KINDS, digest_binds
 from ..noise.law import promised_law
 from ..runs.stored import whole
 from ..runs.worker import MIXED
 from ..smoother import Smoother
-from ..smoothing.classifier import Smoothing
+from ..smoothing.classifier import Smoothing, voting_batch
 from .result import Check
 
 
@@ -78,14 +78,22 @@ def check_words(values: Mapping[str, str]) -> None:
     missing = [] if kind is None else [name for name in kind.flags if name not in (*names, *kind.optional)]
     if missing:
         raise ValueError(f"the promise does not have all flags of its kind of model: {', '.join(missing)} missing")
-    flags = Promise(values).flags
-    for name, (other, value) in ({} if kind is None else kind.with_others).items():
-        if (name in flags) != (flags.get(other) == value):
-            raise ValueError(f"the promise has the flag {name} without {other}={value}, or the other way round")
+    if kind is not None:
+        _check_together(kind, Promise(values).flags)
     if names != sorted(set(names)):
         raise ValueError(
             f"the promised flags are not each there once, in the order of their names: {values['flags']!r:.80}"
         )
+
+
+def _check_together(kind: ModelKind, flags: Mapping[str, str]) -> None:
+    """A ValueError for a flag without another that it goes with."""
+    for name, (other, value) in kind.with_others.items():
+        if (name in flags) != (flags.get(other) == value):
+            raise ValueError(f"the promise has the flag {name} without {other}={value}, or the other way round")
+    for name, (other, value) in kind.only_with.items():
+        if name in flags and flags.get(other) != value:
+            raise ValueError(f"the promise has the flag {name} without {other}={value}")
 
 
 def _check_values(known: FlagValues, text: str) -> list[str]:
@@ -136,6 +144,7 @@ def promised_smoothing(
     """The model under the promised noise, in the promised batches; threads and precision too, unless given.
 
     Tuned kernels are code: they vote if the `artifact` that the promise names is given, and else the model as it is.
+    A ValueError if they are for batches of another shape: then they would not vote, and nobody would know.
     """
     values = promise.values
     filled: dict[str, Any] = {} if "threads" in options else {"threads": threads_of(promise)}
@@ -149,6 +158,8 @@ def promised_smoothing(
     made = Smoother(model, law=promised_law(values), batch_size=int(values["batch"]), workers=1, **chosen).smoothing
     if artifact is not None:
         made.model.run_as(TUNED, artifact)
+        rows = voting_batch(made.model, int(values["batch"]), promised_settings(values))
+        made.model.settle(shape_of(promise), [rows], 0)
     return made
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from soundsmooth.independence.proof.advice import ANY_BATCH, APART, EVAL, advice_for
+from soundsmooth.independence.proof.advice import ANY_BATCH, APART, EVAL, NO_DRAWS, advice_for
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,11 @@ from soundsmooth.independence.proof.advice import ANY_BATCH, APART, EVAL, advice
         ("the graph is fixed to a batch of 8", ANY_BATCH),
         ("the graph does not take batches of [100, 3, 32, 32]", ANY_BATCH),
         ("Softmax 'mixed': it works along the batch axis, so rows see each other", APART),
+        ("aten.mean.default 'mean': there is no rule for this operator", APART),
+        ("aten.randn_like.default 'noise': there is no rule for this operator", NO_DRAWS),
+        ("aten.feature_dropout.default 'drop': the rule is for train False", NO_DRAWS),
+        ("RandomNormalLike 'noise': there is no rule for this operator", NO_DRAWS),
+        ("Sort 'mixed': it works along the batch axis, so rows of RandomBlock see each other", APART),
         ("the witness disagrees: row 3 of 'scores' differs", None),
     ],
 )

@@ -1,6 +1,7 @@
 """torch modules: what torch.export makes of them is inspected and run; state and mixing are found out."""
 
 import platform
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -548,6 +549,22 @@ def test_an_operator_with_other_arguments_has_no_rule(monkeypatch: pytest.Monkey
         assert "no rule" in report.reason
     finally:
         torch_rules.by_operator.cache_clear()
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(8, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x.flatten(2))[0][:, -1]
+
+
+def test_warnings_about_the_export_are_nobodys() -> None:
+    """torch warns of what its own trace of a recurrent layer assigns."""
+    with warnings.catch_warnings(action="error"):
+        _, report = prove_module(Recurrent().eval(), torch.rand(4, 2, 2, 4))
+    assert "'gru': there is no rule" in report.reason
 
 
 def test_a_module_that_cannot_be_exported_is_not_proved(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ else: no guards, no hooks, no Python of the module. The graph module that is ret
 
 import copy
 import logging
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -127,11 +128,13 @@ def _export(module: "torch.nn.Module", example: "torch.Tensor") -> "tuple[Export
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """torch.export talks to itself: in the log, and if it fails also on the terminal, where it prints whole graphs."""
+    """torch.export talks to itself: in the log, in warnings about its own traces of a module, and if it fails also on
+    the terminal, where it prints whole graphs.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()), warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)

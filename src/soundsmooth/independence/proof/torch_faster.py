@@ -68,15 +68,20 @@ def _detours(graph: "fx.GraphModule") -> int:
 
 
 def scores_alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "torch.Tensor") -> bool:
-    """Whether scores differ by rounding alone, on a batch whose rows and pixels differ."""
+    """Whether scores differ by rounding alone, on a batch whose rows and pixels differ. Each class is compared with its
+    own scores, and with those of most classes: a class that is masked with −10⁹ excuses nothing in the others.
+    """
     import torch
 
     noise = torch.rand(example.shape, generator=torch.Generator().manual_seed(1)).to(example)
     batch = noise.contiguous(memory_format=torch.channels_last) if is_channels_last(example) else noise
     with torch.inference_mode():
         one, other = first(batch).double(), second(batch).double()
-    limit = ROUNDING[str(example.dtype).removeprefix("torch.")] * one.abs().max()
-    return one.shape == other.shape and bool(((one - other).abs() <= limit).all())
+    if one.shape != other.shape or not (one.isfinite() & other.isfinite()).all():
+        return False
+    largest = one.abs().reshape(len(one), -1).amax(0)
+    limit = ROUNDING[str(example.dtype).removeprefix("torch.")] * largest.maximum(largest.median())
+    return bool(((one - other).abs().reshape(len(one), -1) <= limit).all())
 
 
 def is_channels_last(tensor: "torch.Tensor") -> bool:
