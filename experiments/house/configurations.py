@@ -164,7 +164,7 @@ def _settings(chance: random.Random, number: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "n0": chance.choice((1, 5, 20, 33, 100)),
         "n": chance.choice((20, 101, 200, 320, 500, 999)),
-        "alpha": chance.choice(("0.001", "0.001", "1/20", "0.01", "0.3")),
+        "alpha": chance.choice(("0.001", "0.001", "1/20", "0.01", "0.25")),
         "bound": chance.choice(("clopper-pearson", "clopper-pearson", "hoeffding", "runner-up")),
         "noise": chance.choice(("fresh", "fresh", "shared", "batchwise")),
         "seed": f"seed {number}",
