@@ -129,7 +129,7 @@ class Mode:
         self._model: Any = self._smooth.smoothing.model
         chosen = settings(n=asked.n, n0=N0)
         batch = self._smooth.smoothing.batch_of(shape, chosen)
-        self._passes = [(min(batch, N0), 1), (batch, -(-asked.n // batch))]
+        self._passes = [(min(batch, N0), -(-N0 // min(batch, N0))), (batch, -(-asked.n // batch))]
         self._rows = {rows: self._batch(rows, shape) for rows, _ in self._passes}
         self.described = {
             "batch": batch,

@@ -98,6 +98,14 @@ def test_networks_are_measured_one_after_the_other(tmp_path: Path, monkeypatch: 
     assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "measured before"
 
 
+@pytest.mark.parametrize(("batch", "passes"), [(30, [(30, 4), (30, 7)]), (200, [(100, 1), (200, 1)])])
+def test_a_forward_is_as_many_passes_as_a_certification(
+    batch: int, passes: list[tuple[int, int]], modes: ModuleType
+) -> None:
+    """For selection, which has 100 copies, and for estimation."""
+    assert modes.Mode(asked(batch=batch), "none")._passes == passes
+
+
 @pytest.mark.parametrize("name", ["timm-style vit", "u-net", "resnet18"])
 def test_the_networks_of_our_own_score(name: str, modes: ModuleType) -> None:
     """Others need libraries that are not installed here."""
