@@ -71,7 +71,7 @@ def open_all(
     resize: int | None = None,
     crop: int | None = None,
 ) -> "AllImages":
-    """The same for who asks for images by their numbers: where these can be looked up, no others are read."""
+    """All images of a source, for an audit, which picks some by number. Others are not read where that can be."""
     if isinstance(source, Inputs):
         found = load(
             source, labels=labels, grid=grid, layout=layout, x_key=x_key, y_key=y_key, resize=resize, crop=crop

@@ -54,7 +54,7 @@ def count_classes(scores: torch.Tensor, rows: int) -> int:
 
 
 def inferred_classes(scores: torch.Tensor | None, rows: int) -> int | None:
-    """The same of scores without numbers, whose batch axis may be open; None if the classes are."""
+    """How many classes scores of an exported graph have, by their shape; None if the export left that open."""
     if scores is None or not all(isinstance(size, int) for size in scores.shape[1:]):
         return None
     return check_scores((rows, *scores.shape[1:]), _kind(scores), rows)
