@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from threading import Lock
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from soundsmooth.models import compiled as ways
 from soundsmooth.models import model_of
 from soundsmooth.models.compiled import PROMISED, CudaGraph, forward_of
 from soundsmooth.models.torch_module import TorchModel
@@ -223,6 +225,62 @@ def test_a_cuda_graph_waits_for_the_scores_before_in_whatever_stream(monkeypatch
     run("first", streams[0])
     run("second", streams[1])
     assert before["second in"] >= {"first in", "first run", "first out"}
+
+
+class Recorder:
+    """Of torch.cuda, what records a graph. Kernels run on the CPU, and nothing is recorded."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.streams, self.recorded = list[torch.device](), list[dict[str, object]]()
+        usual = SimpleNamespace(wait_stream=lambda _: None, record_event=lambda: None)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _: usual)
+        monkeypatch.setattr(torch.cuda, "Stream", self.stream)
+        monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
+        monkeypatch.setattr(torch.cuda, "graph", self.graph)
+
+    def stream(self, device: torch.device) -> SimpleNamespace:
+        self.streams.append(device)
+        return SimpleNamespace(device=device, wait_stream=lambda _: None)
+
+    def graph(self, graph: object, **how: object) -> nullcontext[None]:
+        self.recorded.append(how)
+        return nullcontext()
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    ways._aside.cache_clear()
+    yield Recorder(monkeypatch)
+    ways._aside.cache_clear()
+
+
+def test_a_graph_is_recorded_on_the_gpu_of_its_batch(recorder: Recorder) -> None:
+    """torch's own stream for that is on the first GPU: what runs on another would not be recorded, and never again."""
+    device = torch.device("cpu")
+    for _ in range(2):
+        CudaGraph(torch.nn.Linear(2, 2), torch.zeros(3, 2, device=device))
+    assert recorder.streams == [device]  # one for all: torch has few
+    assert [how["stream"].device for how in recorder.recorded] == [device] * 2
+    assert {how["capture_error_mode"] for how in recorder.recorded} == {"thread_local"}
+
+
+def test_what_is_recorded_takes_the_kind_of_tensor_that_batches_are(recorder: Recorder) -> None:
+    """Compiled code would have to be compiled again for another kind, so it could not be recorded."""
+    seen = []
+    with torch.inference_mode():
+        CudaGraph(lambda x: seen.append(x.is_inference()), torch.zeros(3, 2))
+    assert seen == [False] * 4
+
+
+@needs_compiler
+@needs_gpu
+@pytest.mark.usefixtures("fresh_compiler")
+def test_compiled_code_is_recorded() -> None:
+    rows = torch.as_tensor(batch()).to(DEVICE)
+    forward = forward_of(Net().eval().to(DEVICE), "torch-compile", rows)
+    with torch.inference_mode():
+        assert torch.equal(CudaGraph(forward, torch.zeros_like(rows))(rows), forward(rows))
 
 
 @needs_gpu

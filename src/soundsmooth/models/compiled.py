@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any, Literal, get_args
 
@@ -18,6 +19,8 @@ COMPILATIONS: tuple[Compilation, ...] = get_args(Compilation)
 
 #: A batch goes in, scores come out, on the device.
 Forward = Callable[[Any], Any]
+#: Held while kernels are recorded: torch records one graph at a time.
+RECORDING = Lock()
 
 
 def check_way(how: str, device: str) -> None:
@@ -54,16 +57,18 @@ class CudaGraph:
     def __init__(self, module: Any, batch: Any) -> None:
         import torch
 
-        self._input = batch.clone()
-        aside: Any = torch.cuda.Stream(batch.device)  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream(batch.device))
-        with torch.cuda.stream(aside):
-            for _ in range(3):  # libraries set themselves up at first
-                module(self._input)
-        torch.cuda.current_stream(batch.device).wait_stream(aside)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._scores = module(self._input)
+        with torch.inference_mode(False):  # compiled code takes one kind of tensor only, as batches are
+            self._input = batch.clone()
+        aside = _aside(batch.device)
+        with RECORDING:
+            aside.wait_stream(torch.cuda.current_stream(batch.device))
+            with torch.cuda.stream(aside):
+                for _ in range(3):  # libraries set themselves up at first
+                    module(self._input)
+            torch.cuda.current_stream(batch.device).wait_stream(aside)
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=aside, capture_error_mode="thread_local"):
+                self._scores = module(self._input)
         self._turn, self._copied = Lock(), torch.cuda.current_stream(batch.device).record_event()
 
     def __call__(self, batch: Any) -> Any:
@@ -77,6 +82,17 @@ class CudaGraph:
             scores = self._scores.clone()
             self._copied = stream.record_event()
         return scores
+
+
+@cache
+def _aside(device: Any) -> Any:
+    """The stream of a GPU in which its graphs are recorded.
+
+    torch's own stream for that is on the GPU that was recorded on first: there a graph of another GPU stays empty.
+    """
+    import torch
+
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 #: Keep the compiler from choosing, by timing them, between kernels that add up in different orders: another process,
