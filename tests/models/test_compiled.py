@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from threading import Lock
+from threading import Event, Lock
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 import soundsmooth as ss
 from soundsmooth.models import compiled as ways
 from soundsmooth.models import model_of
-from soundsmooth.models.compiled import PROMISED, CudaGraph, forward_of
+from soundsmooth.models.compiled import PROMISED, Compiled, CudaGraph, forward_of
 from soundsmooth.models.torch_module import TorchModel
 
 GPU = torch.cuda.is_available()
@@ -189,6 +190,84 @@ def test_torch_compile_votes_alike_and_compiles_once(monkeypatch: pytest.MonkeyP
     except ValueError:
         found = before
     assert found == before
+
+
+@needs_compiler
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.slow("compiles a module four times")
+def test_a_module_is_compiled_for_each_shape_however_many_there_are() -> None:
+    """torch's own limit is eight: from then on it would run the module as it is, and say nothing."""
+    from torch._dynamo import config
+
+    seen = []
+
+    class Spy(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if not torch.compiler.is_compiling():
+                seen.append(len(x))
+            return x * 2
+
+    with config.patch(recompile_limit=2):
+        for rows in range(2, 6):
+            ones = torch.ones(rows, 2)
+            forward = forward_of(Spy(), "torch-compile", ones)
+            with torch.inference_mode():
+                assert torch.equal(forward(ones), 2 * ones)
+    assert not seen
+
+
+def stance() -> str:
+    from torch._dynamo import eval_frame
+
+    return eval_frame._stance.stance
+
+
+def compiled_to(run: object) -> Compiled:
+    found = Compiled.__new__(Compiled)
+    found._run = run
+    return found
+
+
+def test_two_threads_that_vote_leave_the_compiler_as_it_was() -> None:
+    """Its setting is one for all threads, and nothing could be compiled any more."""
+    begun, ended = [Event(), Event()], [Event(), Event()]
+
+    def waiting(number: int) -> str:
+        begun[number].set()
+        assert ended[number].wait(10)
+        return stance()
+
+    with ThreadPoolExecutor(2) as threads:
+        votes = []
+        for number in (0, 1):  # the second begins while the first is at work, and ends after it
+            votes.append(threads.submit(compiled_to(waiting), number))
+            assert begun[number].wait(10)
+        ended[0].set()
+        first = votes[0].result()
+        ended[1].set()
+        assert [first, votes[1].result()] == ["fail_on_recompile"] * 2
+    assert stance() == "default"
+
+
+def test_nothing_is_compiled_while_others_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended, seen = Event(), Event(), []
+
+    def voting(_: object) -> None:
+        begun.set()
+        assert ended.wait(10)
+        seen.append("voted")
+
+    monkeypatch.setattr(torch, "compile", lambda *_, **__: lambda _: seen.append(stance()))
+    with ThreadPoolExecutor(2) as threads:
+        vote = threads.submit(compiled_to(voting), None)
+        assert begun.wait(10)
+        made = threads.submit(Compiled, None, None, {})
+        with pytest.raises(TimeoutError):
+            made.result(timeout=0.2)
+        ended.set()
+        vote.result()
+        made.result()
+    assert seen == ["voted", "default"]
 
 
 class Queue:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Literal, get_args
 
 from ..core.errors import first_line
@@ -100,6 +100,53 @@ def _aside(device: Any) -> Any:
 NOTHING_BY_TIMING: tuple[tuple[str, bool], ...] = (("deterministic", True), ("triton.autotune_pointwise", False))
 
 
+class Stance:
+    """Whether torch's compiler may compile: a setting that all threads share.
+
+    Guarantee: whoever votes gets an error in place of a compilation; whoever compiles is alone. Afterwards it is as it
+    was before.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._voting = self._compiling = 0
+        self._set: Any = None
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Others who vote have finished, or begin later."""
+        with self._changed:
+            self._compiling += 1
+            try:
+                self._changed.wait_for(lambda: not self._voting)
+                yield
+            finally:
+                self._compiling -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def voting(self) -> Iterator[None]:
+        """Any number at once: the first one sets it, and the last one puts it back."""
+        import torch
+
+        with self._changed:
+            self._changed.wait_for(lambda: not self._compiling)
+            if not self._voting:
+                self._set = torch.compiler.set_stance("fail_on_recompile")
+            self._voting += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._voting -= 1
+                if not self._voting:
+                    self._set.__exit__(None, None, None)
+                self._changed.notify_all()
+
+
+STANCE = Stance()
+
+
 class Compiled:
     """torch.compile for one shape. A second compilation would be another F: it is an error.
 
@@ -112,12 +159,11 @@ class Compiled:
     def __init__(self, module: Any, batch: Any, options: Mapping[str, object] | None = None) -> None:
         import torch
 
-        self._compiler: Any = torch.compiler
         compiler: Any = torch
         try:
             chosen = nothing_by_timing() if options is None else dict(options)
             self._run = compiler.compile(module, dynamic=False, options=chosen)
-            with _errors_are_raised():
+            with STANCE.compiling(), _errors_are_raised():
                 self._run(batch)
         except torch.cuda.OutOfMemoryError:
             raise
@@ -126,18 +172,26 @@ class Compiled:
             raise RuntimeError(f"{first_line(found)}; compile none leaves the compiler out") from error
 
     def __call__(self, batch: Any) -> Any:
-        with self._compiler.set_stance("fail_on_recompile"):
+        with STANCE.voting():
             return self._run(batch)
+
+
+#: Of torch's compiler: how often it compiles the same code, in a row and in all.
+LIMITS = ("recompile_limit", "accumulated_recompile_limit")
+MANY = 1 << 30
 
 
 @contextmanager
 def _errors_are_raised() -> Iterator[None]:
-    """Where torch is told to go on without its compiler, it runs the module as it is, and says nothing of it."""
+    """Where torch is told to go on without its compiler, it runs the module as it is, and says nothing of it. So it
+    does with code that it has compiled eight times: for other shapes, or for other modules of the class.
+    """
     from torch._dynamo import config
 
     if config.disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         raise RuntimeError("torch's compiler is switched off (TORCH_COMPILE_DISABLE or TORCHDYNAMO_DISABLE)")
-    with config.patch(suppress_errors=False):
+    limits = {name: MANY for name in LIMITS if hasattr(config, name)}
+    with config.patch({"suppress_errors": False, **limits}):
         yield
 
 
