@@ -312,6 +312,32 @@ def test_what_would_have_to_be_compiled_anew_is_rejected(
         loaded(compiler, monkeypatch, found=seen is not None)
 
 
+@pytest.mark.parametrize("what", ["benchmark_all_configs", "coordinate_descent_tuning"])
+def test_kernels_that_are_chosen_once_more_are_rejected(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come from the artifact, but which of them votes is left to a clock; torch chooses with the first pass."""
+
+    def compiler(graph: object, rows: torch.Tensor, options: object):
+        def choosing(batch: torch.Tensor) -> torch.Tensor:
+            from torch._dynamo.utils import dynamo_timed
+
+            with dynamo_timed(f"CachingAutotuner.{what}"):
+                return graph(batch)
+
+        return counting(HIT)(choosing, rows, options)
+
+    with pytest.raises(ValueError, match="torch chose kernels by timing here, although the artifact has them; a new"):
+        loaded(compiler, monkeypatch)
+
+
+def test_nothing_is_left_to_choose_where_kernels_are_loaded() -> None:
+    """By torch's launcher of its own, which does not find what was chosen, and by blocks that are added later."""
+    from torch._inductor import config
+
+    with tuning.own_caches():
+        assert not config.use_static_cuda_launcher
+        assert not config.dynamic_scale_rblock
+
+
 def test_an_error_of_the_first_pass_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where torch is told to compile nothing more."""
 

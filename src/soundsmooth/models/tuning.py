@@ -33,13 +33,20 @@ WORTH = 0.99
 CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
 #: Held while torch has caches of ours.
 ONE_AT_A_TIME = RLock()
-#: Caches of other machines, and headers that are compiled first, which pays for many kernels only.
+#: Caches of other machines, and headers that are compiled first, which pays for many kernels only. Kernels that are
+#: launched without Triton: torch looks for what was chosen for them in the folder where they were tuned, which is gone,
+#: and chooses anew. And smaller blocks, which are added where kernels are loaded, and chosen by timing there.
 NOT_WANTED = (
     "fx_graph_remote_cache",
     "autotune_remote_cache",
     "bundled_autotune_remote_cache",
     "cpp_cache_precompile_headers",
+    "use_static_cuda_launcher",
+    "use_static_triton_launcher",
+    "dynamic_scale_rblock",
 )
+#: What torch calls the choosing of kernels by timing, where it keeps how long everything took.
+CHOOSING = ("CachingAutotuner.benchmark_all_configs", "CachingAutotuner.coordinate_descent_tuning")
 
 
 @dataclass(frozen=True)
@@ -218,6 +225,8 @@ def _loaded(artifact: Artifact, graph: Any, rows: "torch.Tensor") -> Forward:
         after = _graphs_seen()
         if forward is None or after.compiled != before.compiled or after.found == before.found:
             raise ValueError(f"the artifact has no kernels for this model on this machine; {WAY_OUT}")
+        if after.chosen != before.chosen:
+            raise ValueError(f"torch chose kernels by timing here, although the artifact has them; {WAY_OUT}")
     return forward
 
 
@@ -228,14 +237,17 @@ class _GraphsSeen(NamedTuple):
     """In its caches."""
     compiled: int
     """Because its caches did not have them. With caches disabled, nothing counts."""
+    chosen: int
+    """How often it chose a kernel by timing."""
 
 
 def _graphs_seen() -> _GraphsSeen:
-    from torch._dynamo.utils import counters
+    from torch._dynamo.utils import compilation_time_metrics, counters
 
     inductor, autograd = counters["inductor"], counters["aot_autograd"]
     found = inductor["fxgraph_cache_hit"] + autograd["autograd_cache_hit"]
-    return _GraphsSeen(found, inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"])
+    chosen = sum(len(compilation_time_metrics.get(name, ())) for name in CHOOSING)
+    return _GraphsSeen(found, inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"], chosen)
 
 
 @contextmanager
