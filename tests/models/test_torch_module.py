@@ -13,7 +13,7 @@ import soundsmooth as ss
 from soundsmooth.independence.proof import ProofReport, prove_torch
 from soundsmooth.independence.proof.report import not_proved
 from soundsmooth.models import model_of
-from soundsmooth.models.torch_module import TorchModel
+from soundsmooth.models.torch_module import TorchModel, as_noise_lies
 
 
 class Linear(torch.nn.Module):
@@ -89,6 +89,17 @@ def test_channels_last() -> None:
     TorchModel(Spy(), channels_last=True).vote(batch)
     assert Spy.given[0].is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(Spy.given[0], torch.from_numpy(batch))
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 4, 4), (5, 3, 4, 4), (5, 3, 1, 1), (1, 1, 1, 1)], ids=str)
+def test_all_batches_with_channels_last_have_the_same_strides(shape: tuple[int, ...]) -> None:
+    """Those that a GPU makes noise in, and those that are made of others: compiled code takes one kind only."""
+    made = torch.empty(shape, memory_format=torch.channels_last)
+    given = torch.rand(shape).contiguous(memory_format=torch.channels_last)
+    found = as_noise_lies(given)
+    assert found.stride() == made.stride()
+    assert torch.equal(found, given)
+    assert as_noise_lies(made) is made
 
 
 def test_no_gradients_are_recorded() -> None:

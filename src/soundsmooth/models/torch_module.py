@@ -345,6 +345,7 @@ class TorchModel(Model):
         batch = given.to(self._device, self._dtype)
         if self._channels_last and batch.dim() == 4:
             batch = batch.contiguous(memory_format=torch.channels_last)
+            batch = as_noise_lies(batch) if self._device.type == "cuda" else batch
         return batch  # type: ignore[no-any-return]
 
     def _run(self, batch: "torch.Tensor") -> Any:
@@ -395,3 +396,14 @@ class TorchModel(Model):
             **{name: str(value) for name, value in torch_flags().items()},
             "autocast": str(self._torch.is_autocast_enabled(self._device.type)),
         }
+
+
+def as_noise_lies(batch: "torch.Tensor") -> "torch.Tensor":
+    """The batch with channels last, and with the strides that the noise on a GPU has there.
+
+    An axis of length 1 may have any. Compiled code takes only those with which it was compiled.
+    """
+    import torch
+
+    usual = torch.empty_like(batch, device="meta", memory_format=torch.channels_last).stride()
+    return batch if batch.stride() == usual else torch.empty_like(batch, memory_format=torch.channels_last).copy_(batch)
