@@ -1,8 +1,9 @@
 """torch modules as models: a private copy, in evaluation mode, in the precision that was asked for."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import soundsmooth as ss
 from soundsmooth.independence.proof import ProofReport, prove_torch
 from soundsmooth.independence.proof.report import not_proved
 from soundsmooth.models import model_of
+from soundsmooth.models.torch_devices import check_no_kernel_is_timed, machine_text
 from soundsmooth.models.torch_module import TorchModel, as_noise_lies
 
 
@@ -100,6 +102,28 @@ def test_all_batches_with_channels_last_have_the_same_strides(shape: tuple[int, 
     assert found.stride() == made.stride()
     assert torch.equal(found, given)
     assert as_noise_lies(made) is made
+
+
+@pytest.mark.parametrize(("device", "enabled"), [("cuda", False), ("cpu", True), ("cpu", False)])
+def test_kernels_that_are_fixed_are_accepted(device: str, enabled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda.tunable, "is_enabled", lambda: enabled)
+    check_no_kernel_is_timed(torch.device(device))
+
+
+def test_kernels_that_each_process_would_choose_by_timing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No flag of the promise says which ones were chosen."""
+    monkeypatch.setattr(torch.cuda.tunable, "is_enabled", lambda: True)
+    with pytest.raises(ValueError, match=r"torch's TunableOp is on, .*: switch it off .*; compile tuned chooses"):
+        check_no_kernel_is_timed(torch.device("cuda", 0))
+
+
+def test_an_artifact_names_every_gpu_but_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number is written into compiled code: it would be on another one for nothing."""
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(__version__="3.6.0"))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "NVIDIA H200")
+    first, second = (machine_text(torch.device("cuda", number)) for number in (0, 1))
+    assert first.startswith("NVIDIA H200, torch")
+    assert second == first.replace("H200", "H200 as cuda:1")
 
 
 def test_no_gradients_are_recorded() -> None:

@@ -3,12 +3,14 @@
 import itertools
 import random
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 import pytest
+import torch
 
 import soundsmooth as ss
 from classifiers import brightness_of_three
@@ -17,7 +19,7 @@ from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.core.independence import CHECKED, measured
 from soundsmooth.models import Identity, Votes
-from soundsmooth.runs import voter, worker
+from soundsmooth.runs import pools, voter, worker
 from soundsmooth.runs.pipeline import certify_into, open_store
 from soundsmooth.runs.plan import RunPlan, plan_run
 from soundsmooth.runs.pools import LocalPool, Message, WorkerDied, WorkerPool
@@ -192,6 +194,24 @@ def test_the_processor_counts_where_it_votes(monkeypatch: pytest.MonkeyPatch) ->
     assert worker.kind_of(gpu).processor == "any"
     assert worker.kind_of(replace(gpu, device="cpu")).processor == "an EPYC"
     assert worker.kind_of(replace(gpu, independence=measured(10))).processor == "an EPYC"
+
+
+@pytest.mark.parametrize("tunes", [False, True])
+def test_a_worker_that_tunes_has_longer_for_its_first_answer(tunes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "FIRST_SECONDS", 0.0)
+    pool = FakePool()
+    pool.tunes = tunes
+    with nullcontext() if tunes else pytest.raises(ValueError, match="no answer within 0 seconds"):
+        pool.survey([inputs().levels[0]], small(), 1)
+
+
+def test_who_tunes_is_known_from_the_recipe() -> None:
+    """A worker that is given an artifact has nothing to choose."""
+    build = SmootherRecipe.of(torch.nn.Flatten(), "0.5", threads=1, compile="tuned")
+    assert [each.tunes for each in (build, recipe())] == [True, False]
+    assert [ProcessPool(each, 1).tunes for each in (build, recipe())] == [True, False]
+    given = replace(build, model=replace(build.model, options={**build.model.options, "artifact": b"kernels"}))
+    assert not given.tunes
 
 
 class Wrong(FakePool):

@@ -33,13 +33,27 @@ def device_kind(device: "torch.device") -> str:
     return f"cuda {torch.cuda.get_device_name(device)}" if device.type == "cuda" else device.type
 
 
+def check_no_kernel_is_timed(device: "torch.device") -> None:
+    """A ValueError if torch's TunableOp is on: it chooses kernels by timing in each process, and no flag says which."""
+    import torch
+
+    if device.type == "cuda" and torch.cuda.tunable.is_enabled():
+        raise ValueError(
+            "torch's TunableOp is on, and would choose the model's kernels by timing in each process: switch it off "
+            "(PYTORCH_TUNABLEOP_ENABLED=0); compile tuned chooses them once"
+        )
+
+
 def machine_text(device: "torch.device") -> str:
-    """What decides which compiled kernels can run: the kind of processor or GPU, and the software that compiles."""
+    """What decides which compiled kernels can run: the kind of processor or GPU, and the software that compiles.
+
+    The number of a GPU is written into compiled code, so that of every GPU but the first is named too.
+    """
     import torch
 
     if device.type != "cuda":
         return f"{processor()}, torch {torch.__version__}"
     import triton
 
-    name = torch.cuda.get_device_name(device)
-    return f"{name}, torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {triton.__version__}"
+    name, number = torch.cuda.get_device_name(device), f" as {device}" if device.index else ""
+    return f"{name}{number}, torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {triton.__version__}"

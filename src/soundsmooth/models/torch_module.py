@@ -18,7 +18,7 @@ from .outputs import Output, output_flag
 from .protocol import Identity, Model, Votes
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
-from .torch_devices import device_kind, device_named, device_of
+from .torch_devices import check_no_kernel_is_timed, device_kind, device_named, device_of
 from .torch_flags import torch_flags
 from .torch_kind import GRAPH, SHORTENED, TORCH_KIND
 from .voting_graphs import VotingGraphs
@@ -75,6 +75,7 @@ class TorchModel(Model):
         self._channels_last = channels_last
         self.remarks = tuple(unwrapping_remarks(module))
         self._module = self._private_copy(module)
+        check_no_kernel_is_timed(self._device)
         self._output = output
         self._scoring = Scoring(self._module, output).eval()
         self._check_statistics()

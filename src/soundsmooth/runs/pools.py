@@ -21,6 +21,8 @@ from .worker import ModelSurvey, Worker
 LOOK = 1.0
 #: Seconds in which the first worker must have found a place and loaded its model; and in which it must have checked it.
 FIRST_SECONDS = 900.0
+#: Seconds in which it must have loaded its model, if it also chooses kernels by timing.
+TUNING_SECONDS = 7200.0
 #: A check of rows is as long as this many of the shortest blocks.
 CHECK_BLOCKS = 10
 #: How to go on with a model that cannot be checked.
@@ -53,6 +55,8 @@ class WorkerPool(ABC):
     in_hand = 2
     #: Seconds after which a worker that has not answered is killed.
     timeout: float | None = None
+    #: Whether the first worker chooses kernels by timing.
+    tunes = False
     #: The worker that was asked for the survey, until it is given something to vote on.
     _first: WorkerHandle | None = None
 
@@ -90,7 +94,8 @@ class WorkerPool(ABC):
         self._first = self.start_worker()
         self._first.call("survey", images, settings, count)
         work, advice = "the model was built", "is there a free place for it, and enough memory?"
-        found: ModelSurvey = self._first_answer(work, advice, FIRST_SECONDS)
+        limit = TUNING_SECONDS if self.tunes else FIRST_SECONDS
+        found: ModelSurvey = self._first_answer(work, advice, limit)
         return found
 
     def check_rows(self, images: Sequence[Levels], settings: Settings) -> int | None:

@@ -28,7 +28,7 @@ class ProcessPool(WorkerPool):
 
     def __init__(self, recipe: SmootherRecipe, workers: int, gpus: int = 0, timeout: float | None = None) -> None:
         self.workers, self.gpus, self.timeout = workers, gpus, timeout
-        self._recipe, self._started = freeze(recipe, pickle.dumps), 0
+        self._recipe, self._started, self.tunes = freeze(recipe, pickle.dumps), 0, recipe.tunes
 
     def capacity(self) -> int:
         return self.workers

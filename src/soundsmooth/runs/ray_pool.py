@@ -74,7 +74,7 @@ class RayPool(WorkerPool):
         timeout: float | None = None,
     ) -> None:
         self.need, self.workers, self.address, self.timeout = need, workers, address, timeout
-        self._ray, self._ours, self._made_by = ray_module(), False, recipe
+        self._ray, self._ours, self._made_by, self.tunes = ray_module(), False, recipe, recipe.tunes
 
     def __enter__(self) -> "RayPool":
         """Connect; one clear line, in bounded time, if that cannot be."""

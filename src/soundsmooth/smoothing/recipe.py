@@ -7,6 +7,7 @@ from ..core.grid import IMAGES, Grid
 from ..core.independence import parse_demand
 from ..core.limits import thread_count
 from ..exact import Rational
+from ..models.compiled import TUNED
 from ..models.load import recipe_of
 from ..models.recipe import ModelRecipe
 from ..noise import Gaussian, Law
@@ -52,6 +53,11 @@ class SmootherRecipe:
     @property
     def on_gpu(self) -> bool:
         return str(self.model.options.get("device", "cpu")).startswith("cuda")
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the first worker chooses kernels by timing."""
+        return self.model.options.get("compile") == TUNED and self.model.options.get("artifact") is None
 
     @property
     def threads(self) -> int:
