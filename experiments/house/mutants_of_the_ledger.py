@@ -582,6 +582,33 @@ MUTANTS = (
     ),
     # 17, 18: one F
     Mutant(
+        "kernels-timed-again",
+        17,
+        "an artifact may leave its kernels to be chosen by timing once more",
+        f"{SRC}/models/tuning.py",
+        "        if after.chosen != before.chosen:\n",
+        "        if False:\n",
+        ("tests/models/test_tuning.py::test_kernels_that_are_chosen_once_more_are_rejected",),
+    ),
+    Mutant(
+        "kernels-not-from-the-artifact",
+        17,
+        "kernels that the artifact does not hold are compiled where it is loaded",
+        f"{SRC}/models/tuning.py",
+        "        if forward is None or after.compiled != before.compiled or after.found == before.found:\n",
+        "        if forward is None:\n",
+        ("tests/models/test_tuning.py::test_what_would_have_to_be_compiled_anew_is_rejected",),
+    ),
+    Mutant(
+        "uncompiled-after-eight",
+        17,
+        "after some compilations torch runs the module as it is",
+        f"{SRC}/models/compiled.py",
+        "    limits = {name: MANY for name in LIMITS if hasattr(config, name)}\n",
+        "    limits: dict[str, int] = {}\n",
+        ("tests/models/test_compiled.py::test_a_module_is_compiled_for_each_shape_however_many_there_are",),
+    ),
+    Mutant(
         "flags-not-asserted",
         17,
         "kernel flags may change between batches",
