@@ -1,6 +1,7 @@
 """How a way to run is chosen by timing, and how others get the same kernels."""
 
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -33,7 +34,6 @@ class Timed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: Cost, module: float = 1.0) -> None:
         self.now, self.cost, self.seen = 0.0, cost, list[Way]()
         self.subject = Tunable(self.taking(module), lambda batch, folded: object(), lambda batch: torch.zeros(batch, 2))
-        monkeypatch.setattr(tuning, "own_caches", nullcontext)
         monkeypatch.setattr(tuning, "launched", self.launched)
 
     def clock(self) -> float:
@@ -73,6 +73,12 @@ def test_nothing_is_taken_that_saves_less_than_one_percent(monkeypatch: pytest.M
     found = Timed(monkeypatch, lambda way: 1.0 if way == Way(8) else 0.995).choose(8, 4)
     assert found.way == Way(8)
     assert found.gain == pytest.approx(1)
+
+
+def test_smaller_batches_are_tried_as_long_as_they_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = Timed(monkeypatch, lambda way: {8: 1.0, 6: 0.8, 4: 0.9, 2: 0.1}[way.batch])
+    assert timed.choose(8, 6, 4, 2).way == Way(6)
+    assert {way.batch for way in timed.seen} == {8, 6, 4}
 
 
 def test_what_is_slower_than_the_module_is_never_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +181,8 @@ def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:
     if monkeypatch is not None:
         monkeypatch.setattr(tuning, "own_caches", nullcontext)
         monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: None)
-    return pack(subject(), tuning.Choice(way, 1.0, 0.0), "ab" * 32, "here")
+    with tuning.own_caches():
+        return pack(subject(), tuning.Choice(way, 1.0, 0.0), "ab" * 32, "here")
 
 
 def test_what_is_not_compiled_is_loaded_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,10 +236,28 @@ print(scores_digest(load(artifact, fresh_graph(5, False), rows), rows))
 
 
 @needs_compiler
+@pytest.mark.slow("compiles a network")
+def test_the_chosen_kernels_are_not_compiled_again() -> None:
+    """What was timed is kept: others that are chosen anew might be slower."""
+    way = Way(5, compiled=True, timed=GPU)
+    with tuning.own_caches():
+        tuning._made(subject(), way)
+        before = tuning._graphs_seen()
+        artifact = pack(subject(), tuning.Choice(way, 1.0, 0.0), "ab" * 32, "here")
+        after = tuning._graphs_seen()
+    assert artifact.kernels
+    assert (after.compiled, after.chosen) == (before.compiled, before.chosen)
+    assert after.found > before.found
+
+
+@needs_compiler
 @pytest.mark.slow("compiles a network, here and in a second process")
-def test_another_process_gets_the_same_bits(tmp_path: Path) -> None:
+def test_another_process_gets_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With kernels that come from the artifact: what it had to compile anew would be an error."""
-    artifact = packed(Way(5, compiled=True, timed=GPU, recorded=GPU))
+    monkeypatch.setattr(tuning, "WORTH", math.inf)  # whatever the times are
+    choice, artifact = tuning.tune(subject(), [5], "ab" * 32, "here")
+    assert choice.way == Way(5, compiled=True, layouts=False, timed=True, recorded=GPU)
+    assert artifact.kernels
     file = tmp_path / "net.artifact"
     file.write_bytes(artifact.content)
     here = Path(__file__).parent

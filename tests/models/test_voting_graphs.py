@@ -54,7 +54,7 @@ def test_another_process_loads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never tunes again."""
     _, artifact = tuned(net())
     other = VotingGraphs(net(), "auto", CPU)
-    monkeypatch.setattr(voting_graphs, "choose", lambda *_: pytest.fail("the choice is in the artifact"))
+    monkeypatch.setattr(voting_graphs, "tune", lambda *_: pytest.fail("the choice is in the artifact"))
     loaded = []
     monkeypatch.setattr(voting_graphs, "load", lambda found, graph, rows: loaded.append(found) or graph)
     other.run_as("tuned", artifact)
@@ -110,12 +110,12 @@ def test_another_models_artifact_is_rejected() -> None:
 def test_a_model_that_changes_while_it_is_tuned_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     model = TorchModel(net(), independence="proved", compilation="tuned")
 
-    def changing(*given: Any) -> tuning.Choice:
+    def changing(*given: Any) -> tuple[tuning.Choice, Artifact]:
         with torch.no_grad():
             next(model._module.parameters()).add_(1)
-        return tuning.choose(*given)
+        return tuning.tune(*given)
 
-    monkeypatch.setattr(voting_graphs, "choose", changing)
+    monkeypatch.setattr(voting_graphs, "tune", changing)
     for _ in range(2):  # and it stays rejected: a second call may not take what was tuned for the changed model
         with pytest.raises(ValueError, match="the model changed while its kernels were tuned"):
             model.settle((4,), [5], 1000)
@@ -131,7 +131,7 @@ def test_too_little_memory_is_one_line(where: str, monkeypatch: pytest.MonkeyPat
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nmore")
 
     model = TorchModel(net(), independence="proved", compilation="tuned")
-    monkeypatch.setattr(voting_graphs, where, full)
+    monkeypatch.setattr(tuning, where, full)
     said = r"cannot be tuned on cpu: CUDA out of memory. Tried to allocate 9 GiB.; choose compile none, or a smaller"
     with pytest.raises(ValueError, match=said):
         model.settle((4,), [5], 1000)
@@ -148,7 +148,7 @@ def normalised() -> torch.nn.Module:
 @pytest.mark.usefixtures("untimed")
 def test_a_folded_graph_is_proved_and_no_other_has_its_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it cannot be made or proved any more, the run ends: the module would vote, under a promise of kernels."""
-    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [{"folded": True}])
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [[{"folded": True}]])
     monkeypatch.setattr(tuning, "WORTH", 1e9)
     model = TorchModel(normalised(), independence="auto", compilation="tuned")
     model.settle((1, 2, 2), [5], 1000)
@@ -177,7 +177,7 @@ def test_a_folded_graph_is_proved_and_no_other_has_its_artifact(monkeypatch: pyt
 @pytest.mark.usefixtures("untimed")
 def test_what_is_not_proved_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folded graph that is faster and not proved is left out."""
-    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [{"folded": True}])
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [[{"folded": True}]])
     monkeypatch.setattr(tuning, "WORTH", 1e9)
     proving = voting_graphs.prove_torch
 

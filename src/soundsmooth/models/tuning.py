@@ -86,29 +86,41 @@ class _Tried(NamedTuple):
     rows: "torch.Tensor"
 
 
+def tune(subject: Tunable, batches: Sequence[int], model: str, machine: str) -> tuple[Choice, Artifact]:
+    """Choose a way, and keep the kernels that were found to be fastest: they are not compiled or timed once more."""
+    with own_caches():
+        choice = choose(subject, batches)
+        return choice, pack(subject, choice, model, machine)
+
+
 def choose(subject: Tunable, batches: Sequence[int], clock: Callable[[], float] = time.perf_counter) -> Choice:
     """The fastest way, and the fastest of the batch sizes: each change is kept if rows then take less time.
 
     A way that fails, or whose scores differ from pass to pass, is left out.
     """
     start, failures = clock(), list[str]()
-    with own_caches():
-        best = _made(subject, Way(batches[0]))
-        plain = best._replace(forward=subject.module)
-        for change in _changes(batches, best.rows.is_cuda):
+    best = _made(subject, Way(batches[0]))
+    plain = best._replace(forward=subject.module)
+    for steps in _changes(batches, best.rows.is_cuda):
+        for change in steps:
             way = best.way._replace(**change)
-            if way.compiled or way.layouts:
-                best = _try(subject, way, best, failures, clock) or best
-        gain = 1 / _ratio(plain, best, clock)
+            found = _try(subject, way, best, failures, clock) if way.compiled or way.layouts else None
+            if found is None:
+                break
+            best = found
+    gain = 1 / _ratio(plain, best, clock)
     failed = None if best.way.compiled or not failures else failures[0]
     return Choice(best.way, gain, clock() - start, failed)
 
 
-def _changes(batches: Sequence[int], on_gpu: bool) -> list[dict[str, Any]]:
-    """What is tried, one after the other. Timing kernels takes longest, so it comes when the batch is chosen."""
+def _changes(batches: Sequence[int], on_gpu: bool) -> list[list[dict[str, Any]]]:
+    """What is tried, one after the other, each list as long as that saves time: to fewer rows each time.
+
+    Timing kernels takes longest, so it comes when the batch is chosen.
+    """
     sizes = [{"batch": size} for size in batches[1:]]
-    first: list[dict[str, Any]] = [{"compiled": True}, {"folded": True}, {"layouts": False}]
-    return [*first, *sizes, {"compiled": True, "timed": True}, *([{"recorded": True}] if on_gpu else [])]
+    timed = [{"compiled": True, "timed": True}]
+    return [[{"compiled": True}], [{"folded": True}], [{"layouts": False}], sizes, timed, [{"recorded": True}] * on_gpu]
 
 
 def _try(subject: Tunable, way: Way, best: _Tried, failures: list[str], clock: Callable[[], float]) -> _Tried | None:
@@ -182,13 +194,16 @@ def scores_digest(forward: Forward, rows: "torch.Tensor") -> str:
 
 
 def pack(subject: Tunable, choice: Choice, model: str, machine: str) -> Artifact:
-    """Compile in the chosen way once more, and keep what the compiler keeps.
+    """Load the kernels of the chosen way once more, from our own caches, and keep what the compiler reads there.
 
     Guarantee: what `load` makes of it computes, for a batch that is always the same, the scores seen here, bit for bit.
     """
     import torch
+    from torch._inductor.utils import clear_caches
+    from torch.compiler._cache import CacheArtifactManager
 
-    with own_caches():
+    clear_caches()  # those in memory: what comes from there is not recorded
+    with CacheArtifactManager.with_fresh_cache():
         made = _made(subject, choice.way)
         if not _repeats(made):
             raise ValueError(f"the tuned kernels give other scores for the same rows; choose compile none: {choice}")

@@ -12,7 +12,7 @@ from .compiled import AUTO, TUNED, Forward, check_way, forward_of
 from .snapshot import Snapshot
 from .speed import describe_slower, faster_compiled, free_memory
 from .torch_devices import machine_text
-from .tuning import Choice, Tunable, choose, load, pack
+from .tuning import Tunable, load, tune
 
 if TYPE_CHECKING:
     import torch
@@ -191,8 +191,7 @@ class VotingGraphs:
 
         subject = Tunable(self._module, partial(_fresh_graph, candidates), batch_of)
         try:
-            choice: Choice = choose(subject, batches)
-            artifact = pack(subject, choice, model, machine_text(self._device))
+            choice, artifact = tune(subject, batches, model, machine_text(self._device))
         except RuntimeError as error:  # there is too little memory for the graph as it is, or no compiler any more
             free_memory()
             raise ValueError(
