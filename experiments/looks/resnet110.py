@@ -17,10 +17,13 @@ from typing import Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "performance"))
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "cifar10"))
 
 import certify as cifar10
 import networks
+from turns import wait_for_turn
 
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
@@ -44,6 +47,8 @@ def main() -> None:
     parser.add_argument("--plain-batch", type=int, default=10_000 if gpu else 100)
     parser.add_argument("--device", default="cuda:0" if gpu else "cpu")
     parser.add_argument("--compile", default="torch-compile" if gpu else "none")
+    parser.add_argument("--artifact", type=Path, help="tuned kernels, for both batch sizes if they are the same")
+    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
     asked = parser.parse_args()
     asked.layout, asked.threads, asked.spread, asked.weights = "nhwc-to-nchw", 1 if gpu else None, 1, networks.WEIGHTS
     asked.out.mkdir(parents=True, exist_ok=True)
@@ -66,16 +71,22 @@ def measure(asked: argparse.Namespace, sigma: str, images: Inputs) -> dict[str, 
     networks_of = {batch: _network(asked, sigma, batch) for batch in (asked.batch, asked.plain_batch)}
     for batch, network in networks_of.items():  # the compiler's work
         run(None, network, first(images, 2), settings(n=2 * batch))
+    if asked.turns:
+        wait_for_turn()
     found = run(asked.out / f"looks_{name}.db", networks_of[asked.batch], images, with_looks)
     whole = run(asked.out / f"plain_{name}.db", networks_of[asked.plain_batch], few, plain, votes=True)
     gain = {what: whole[what] / whole["images"] / (found[what] / found["images"]) for what in ("copies", "seconds")}
     device = torch.cuda.get_device_name() if asked.device != "cpu" else "cpu"
     batches = {"batch": asked.batch, "plain batch": asked.plain_batch}
-    return {"sigma": sigma, "n": asked.n, "device": device, **batches, "looks": found, "plain": whole, "gain": gain}
+    ran = {"sigma": sigma, "n": asked.n, "device": device, "compile": asked.compile, **batches}
+    return {**ran, "looks": found, "plain": whole, "gain": gain}
 
 
 def _network(asked: argparse.Namespace, sigma: str, batch: int) -> Smoothing:
-    return cifar10.smoothing_of(argparse.Namespace(**{**vars(asked), "batch": batch}), sigma)
+    smoothing = cifar10.smoothing_of(argparse.Namespace(**{**vars(asked), "batch": batch}), sigma)
+    if asked.artifact is not None:
+        smoothing.model.run_as("tuned", asked.artifact.read_bytes())
+    return smoothing
 
 
 def run(

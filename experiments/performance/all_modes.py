@@ -1,20 +1,23 @@
-"""Compare the ways to run for one network after the other, as long as there is time.
+"""Compare the ways to run for many networks. All prepare at once, and are measured one after the other.
 
     python experiments/performance/all_modes.py docs/data/modes --seconds 560
     python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json
 
 Each network is one call of `modes.py`, in a process of its own; its report is in FOLDER/NAME.log. Options in --others
 prevail over those of a network. What is in FOLDER already is not measured again, so a later call goes on. A network
-that fails or takes too long is left out, and its line says so.
+that fails or takes too long is left out, and its line says so. Tuning is disturbed by the others, which can make its
+choices worse; what it has chosen is measured alone.
 """
 
 import argparse
+import os
 import shlex
-import subprocess
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from turns import run_in_turns
 
 
 class Comparison(NamedTuple):
@@ -28,11 +31,11 @@ class Comparison(NamedTuple):
         return self.network.replace(" ", "-")
 
 
-FAST = ("--n", "100000", "--dtype", "float16", "--images", "10", "--rounds", "3")
-LARGE = ("--n", "10000", "--dtype", "bf16", "--images", "1", "--rounds", "5")
+FAST = ("--n", "100000", "--images", "1", "--rounds", "5", "--batch", "10000")
+LARGE = ("--n", "5000", "--dtype", "bf16", "--images", "1", "--rounds", "5", "--batch", "500")
 #: Those with aims of their own first, then attention, then the rest.
 COMPARISONS = (
-    Comparison("resnet110", FAST),
+    Comparison("resnet110", (*FAST, "--dtype", "fp16")),
     Comparison("resnet50", LARGE),
     *(
         Comparison(network, LARGE)
@@ -42,41 +45,39 @@ COMPARISONS = (
             "torchvision densenet121", "torchvision regnet_y_8gf",
         )
     ),
-    Comparison("u-net", ("--n", "100000", "--dtype", "bf16", "--images", "1", "--rounds", "5")),
+    Comparison("u-net", (*FAST, "--dtype", "bf16")),
 )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=560)
+    parser.add_argument("--ready", type=float, default=330, help="seconds that a network may prepare")
+    parser.add_argument("--seconds", type=float, default=560, help="seconds for all of them")
     parser.add_argument("--networks", nargs="+", choices=[each.name for each in COMPARISONS])
     parser.add_argument(
         "--others", type=shlex.split, default=[], help='others="--n 200": prevail over a network\'s own'
     )
     asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + asked.seconds
-    for each in COMPARISONS:
-        if asked.networks is None or each.name in asked.networks:
-            print(f"{each.name}: {measured(asked.folder, each, asked.others, end)}", flush=True)
+    wanted = [each for each in COMPARISONS if asked.networks is None or each.name in asked.networks]
+    commands = commands_for(asked.folder, wanted, asked.others)
+    os.environ.setdefault(
+        "TORCHINDUCTOR_COMPILE_THREADS", str(max(2, 2 * (os.cpu_count() or 1) // (len(commands) or 1)))
+    )
+    run_in_turns(commands, asked.folder, asked.ready, asked.seconds)
 
 
-def measured(folder: Path, each: Comparison, options: list[str], end: float) -> str:
-    """What came of one network. No result is half written."""
-    out, started, left = folder / f"{each.name}.json", time.monotonic(), end - time.monotonic()
-    if out.exists():
-        return "measured before"
-    if left <= 0:
-        return "no time left"
-    command = [sys.executable, str(Path(__file__).with_name("modes.py")), str(out), "--network", each.network]
-    with out.with_suffix(".log").open("w") as log:
-        try:
-            ended = subprocess.run([*command, *each.options, *options], stdout=log, stderr=log, timeout=left)
-        except subprocess.TimeoutExpired:
-            return "stopped, out of time"
-    took = f"{time.monotonic() - started:.0f} s"
-    return took if ended.returncode == 0 else f"failed after {took}, see {out.stem}.log"
+def commands_for(folder: Path, wanted: Sequence[Comparison], options: Sequence[str]) -> dict[str, list[str]]:
+    """By network; what is in the folder is not measured again."""
+    modes, found = str(Path(__file__).with_name("modes.py")), dict[str, list[str]]()
+    for each in wanted:
+        out = folder / f"{each.name}.json"
+        if out.exists():
+            print(f"{each.name}: measured before")
+        else:
+            own = ["--network", each.network, *each.options, *options]
+            found[each.name] = [sys.executable, modes, str(out), "--turns", *own]
+    return found
 
 
 if __name__ == "__main__":

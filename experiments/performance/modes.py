@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 import zoo
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+from turns import wait_for_turn
 
 import soundsmooth as ss
 from soundsmooth import embedded
@@ -48,6 +51,7 @@ def main() -> None:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
+    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
     asked = parser.parse_args()
     if asked.network == EMBEDDED:
         asked.modes = ["none"]
@@ -68,6 +72,10 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         actions |= {"module forward": first.module_forward, "compiled forward": first.compiled_forward()}
     for action in actions.values():
         action()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if asked.turns:
+        wait_for_turn()
     work = {name: Work(action) for name, action in actions.items()}
     taken = alternate(work, asked.rounds)
     processor = Alternated({name: each.seconds for name, each in work.items()})
@@ -84,6 +92,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "ratios": ratios(taken, list(modes)),
         "processor seconds": {name: round(processor.median(name), 4) for name in actions},
         "processor ratios": ratios(processor, list(modes)),
+        "least": None if first.module is None else least_work(asked.network),
+        "kernels": {name: mode.kernels() for name, mode in modes.items() if first.module is not None},
         "environment": environment(),
     }
 
@@ -99,6 +109,23 @@ class Work:
         start = time.process_time()
         self._action()
         self.seconds.append(time.process_time() - start)
+
+
+def least_work(network: str) -> dict[str, float]:
+    """What one row takes at least: operations, and bytes to and from memory if each layer with weights is one kernel,
+    which reads its input and writes its output in 16 bits. All else would have to be done on the way.
+    """
+    module, shape, moved = zoo.network(network), zoo.NETWORKS[network].shape, list[int]()
+
+    def count(layer: torch.nn.Module, given: tuple[torch.Tensor, ...], found: torch.Tensor) -> None:
+        moved.append(2 * (given[0].numel() + found.numel()))
+
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
+            layer.register_forward_hook(count)
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        module(torch.zeros(1, *shape))
+    return {"operations": counter.get_total_flops(), "bytes": sum(moved)}
 
 
 def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
@@ -152,6 +179,17 @@ class Mode:
                         self._model.scores(self._rows[rows])
             return
         self._run(self._model.forward)
+
+    def kernels(self) -> list[tuple[str, int, float]]:
+        """Those of one pass on the GPU, with calls and milliseconds, the costliest first."""
+        rows = self._rows[self._passes[-1][0]]
+        if not rows.is_cuda:
+            return []
+        with torch.inference_mode(), profile(activities=[ProfilerActivity.CUDA]) as found:
+            self._model.forward(rows)
+            torch.cuda.synchronize()
+        each = [(event.key[:160], event.count, event.self_device_time_total / 1000) for event in found.key_averages()]
+        return sorted([one for one in each if one[2] > 0], key=lambda one: -one[2])[:60]
 
     def module_forward(self) -> None:
         """The same by the module itself, as one would write it."""

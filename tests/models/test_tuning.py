@@ -12,9 +12,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+import soundsmooth as ss
 from soundsmooth.independence.proof import export_module
 from soundsmooth.models import tuning
 from soundsmooth.models.artifact import Artifact, Way
@@ -264,6 +266,22 @@ def test_another_process_gets_the_same_bits(tmp_path: Path, monkeypatch: pytest.
     script = OTHER_PROCESS.format(tests=str(here.parent), models=str(here), threads=torch.get_num_threads())
     done = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True)
     assert done.stdout.split() == [artifact.scores], done.stderr
+
+
+@pytest.mark.skipif(not GPU, reason="kernels of processors have one form")
+@pytest.mark.slow("compiles a network")
+def test_what_was_chosen_for_each_kernel_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of kernels that have several forms, of which the fastest was chosen: loading chooses none."""
+    monkeypatch.setattr(tuning, "WORTH", math.inf)
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Softmax(1)]
+    layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(16, 10)]
+    network, before = torch.nn.Sequential(*layers).eval(), tuning._graphs_seen().chosen
+    options = {"device": DEVICE, "dtype": "fp16", "batch_size": 2048, "compile": "tuned"}
+    smooth = ss.Smoother(network, "0.25", **options)
+    smooth.certify(np.full((3, 32, 32), 99, np.uint8), n=4096)
+    assert smooth.smoothing.model.artifact is not None
+    assert tuning._graphs_seen().chosen > before, "there was nothing to choose"
 
 
 def test_two_threads_do_not_share_their_caches() -> None:

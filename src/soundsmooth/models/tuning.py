@@ -199,11 +199,8 @@ def pack(subject: Tunable, choice: Choice, model: str, machine: str) -> Artifact
     Guarantee: what `load` makes of it computes, for a batch that is always the same, the scores seen here, bit for bit.
     """
     import torch
-    from torch._inductor.utils import clear_caches
-    from torch.compiler._cache import CacheArtifactManager
 
-    clear_caches()  # those in memory: what comes from there is not recorded
-    with CacheArtifactManager.with_fresh_cache():
+    with _recorded_reads():
         made = _made(subject, choice.way)
         if not _repeats(made):
             raise ValueError(f"the tuned kernels give other scores for the same rows; choose compile none: {choice}")
@@ -293,6 +290,18 @@ def own_caches() -> Iterator[None]:
             raised = error
     if raised is not None:
         raise raised
+
+
+@contextmanager
+def _recorded_reads() -> Iterator[None]:
+    """Record all that torch's compiler reads in its caches, and nothing else."""
+    from torch._inductor import config
+    from torch._inductor.utils import clear_caches
+    from torch.compiler._cache import CacheArtifactManager
+
+    clear_caches()  # those in memory: it would not read the files
+    with CacheArtifactManager.with_fresh_cache(), config.patch(compile_threads=1):  # other processes' reads are lost
+        yield
 
 
 @contextmanager
