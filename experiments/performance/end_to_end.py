@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 import zoo
+from turns import wait_for_turn
 
 sys.path.insert(1, str(Path(__file__).parents[1] / "cifar10"))
 
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--device", default="cuda:0" if gpu else "cpu")
+    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
     parser.add_argument("--then", choices=["continue", "replay"], help="what a new process does")
     asked = parser.parse_args()
     if asked.then is not None:
@@ -93,6 +95,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     model: Any = smooth.smoothing.model
     actions = {"ours": lambda: into_a_file(smooth, images, asked.n), "field": field(asked, images)}
     actions["field"]()
+    if asked.turns:
+        wait_for_turn()
     taken = alternate(actions, asked.rounds)
     each = {"ours": asked.images, "field": asked.field_images}
     seconds = {name: round(taken.median(name) / count, 4) for name, count in each.items()}

@@ -3,9 +3,9 @@
     python experiments/performance/turns.py LOGS --seconds 500 "python one.py --turns" "python other.py --turns"
 
 What is measured must be alone on the machine; tuning and compiling need not be. A command with the option `--turns`
-calls `wait_for_turn` when it is ready. It goes on when no other command prepares or measures. One that is not ready
-after `--ready` seconds is ended, and so is one that has not finished after `--seconds`. What commands print goes to
-files in LOGS.
+calls `wait_for_turn` when it is ready. It goes on when no other command prepares, and those before it have ended. One
+that is not ready after `--ready` seconds is ended, and so is one that has not finished after `--seconds`. What commands
+print goes to files in LOGS.
 """
 
 import argparse
@@ -13,10 +13,10 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Condition, Lock, Thread, Timer
+from threading import Condition, Thread, Timer
 
 READY = "ready for its turn"
 
@@ -28,20 +28,28 @@ def wait_for_turn() -> None:
 
 
 class Turns:
-    """Who prepares, and who measures."""
+    """Who prepares, and who has ended."""
 
-    def __init__(self, count: int) -> None:
-        self._preparing, self._changed, self.measuring = count, Condition(), Lock()
+    def __init__(self, names: Iterable[str]) -> None:
+        self._order = list(names)
+        self._preparing, self._left, self._changed = set(self._order), set(self._order), Condition()
 
-    def prepared(self) -> None:
-        """One less prepares: it is ready, or has ended."""
+    def prepared(self, name: str) -> None:
         with self._changed:
-            self._preparing -= 1
+            self._preparing.discard(name)
             self._changed.notify_all()
 
-    def wait_for_all(self) -> None:
+    def ended(self, name: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._preparing <= 0)
+            self._preparing.discard(name)
+            self._left.discard(name)
+            self._changed.notify_all()
+
+    def wait(self, name: str) -> None:
+        """Until all are prepared, and those before this one have ended."""
+        before = set(self._order[: self._order.index(name)])
+        with self._changed:
+            self._changed.wait_for(lambda: not self._preparing and not self._left & before)
 
 
 def run_in_turns(
@@ -52,11 +60,12 @@ def run_in_turns(
     say: Callable[[str], object] = print,
 ) -> dict[str, str]:
     """Run all commands; how each ended, by its name."""
-    turns, ended = Turns(len(commands)), dict[str, str]()
+    turns, ended = Turns(commands), dict[str, str]()
     logs.mkdir(parents=True, exist_ok=True)
 
     def run(name: str, command: Sequence[str]) -> None:
-        ended[name] = _in_turn(command, logs / f"{name}.log", turns, ready, seconds)
+        ended[name] = _in_turn(name, command, logs / f"{name}.log", turns, ready, seconds)
+        turns.ended(name)
         say(f"{name}: {ended[name]}")
 
     threads = [Thread(target=run, args=each) for each in commands.items()]
@@ -67,8 +76,8 @@ def run_in_turns(
     return ended
 
 
-def _in_turn(command: Sequence[str], log: Path, turns: Turns, ready: float, seconds: float) -> str:
-    start, why, turn = time.monotonic(), list[str](), False
+def _in_turn(name: str, command: Sequence[str], log: Path, turns: Turns, ready: float, seconds: float) -> str:
+    start, why, prepared = time.monotonic(), list[str](), None
     with log.open("w") as file:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, text=True)
         timers = [_end_after(process, late, said, why) for late, said in ((ready, "not ready"), (seconds, "too slow"))]
@@ -77,23 +86,18 @@ def _in_turn(command: Sequence[str], log: Path, turns: Turns, ready: float, seco
         for line in process.stdout:
             file.write(line)
             file.flush()
-            if line.strip() == READY and not turn:
-                turn, prepared = True, time.monotonic() - start
+            if line.strip() == READY and prepared is None:
+                prepared = time.monotonic() - start
                 timers[0].cancel()
-                turns.prepared()
-                turns.wait_for_all()
-                turns.measuring.acquire()
+                turns.prepared(name)
+                turns.wait(name)
                 with suppress(BrokenPipeError):
                     process.stdin.write("go\n")
                     process.stdin.flush()
         code = process.wait()
     for timer in timers:
         timer.cancel()
-    if turn:
-        turns.measuring.release()
-    else:
-        turns.prepared()
-    took = f"{time.monotonic() - start:.0f} s" + (f", ready after {prepared:.0f} s" if turn else "")
+    took = f"{time.monotonic() - start:.0f} s" + ("" if prepared is None else f", ready after {prepared:.0f} s")
     return took if code == 0 else f"failed after {took} ({why[0] if why else f'code {code}'}), see {log.name}"
 
 

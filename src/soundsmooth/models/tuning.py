@@ -126,7 +126,7 @@ def _changes(batches: Sequence[int], on_gpu: bool) -> list[list[dict[str, Any]]]
 def _try(subject: Tunable, way: Way, best: _Tried, failures: list[str], clock: Callable[[], float]) -> _Tried | None:
     """A way that is faster than the best; None if it is not, fails here, or gives other scores for the same rows."""
     try:
-        made = _made(subject, way)
+        made = _recorded(best) if way == best.way._replace(recorded=True) else _made(subject, way)
         return made if _repeats(made) and _ratio(best, made, clock) <= WORTH else None
     except Exception as error:  # of torch's compiler, of the C++ compiler that it calls, of the GPU's memory
         failures.extend([first_line(error)] if way.compiled else [])
@@ -139,6 +139,14 @@ def _made(subject: Tunable, way: Way) -> _Tried:
     if graph is None:
         raise ValueError("there is no such graph")
     return _Tried(way, launched(graph, way, rows), rows)
+
+
+def _recorded(made: _Tried) -> _Tried:
+    """The same kernels, launched at once."""
+    import torch
+
+    with torch.inference_mode():
+        return _Tried(made.way._replace(recorded=True), CudaGraph(made.forward, made.rows), made.rows)
 
 
 def _repeats(made: _Tried) -> bool:
@@ -173,12 +181,12 @@ def launched(graph: Any, way: Way, rows: "torch.Tensor") -> Forward:
 
 
 def _options(way: Way) -> dict[str, object]:
-    """Of torch's compiler."""
-    from torch import _inductor
+    """Of torch's compiler.
 
-    options: dict[str, object] = nothing_by_timing()
-    if way.timed:
-        options = dict(_inductor.list_mode_options("max-autotune-no-cudagraphs"))
+    Its mode "max-autotune" varies the kernels that it has chosen once more, one after the other. That takes longest, and
+    what it finds is found anew in each process: kernels that come from a process of the compiler have lost the mark.
+    """
+    options = {"max_autotune": True} if way.timed else nothing_by_timing()
     return {**options, "layout_optimization": way.layouts}
 
 

@@ -176,7 +176,7 @@ def _alike(one: Array, other: Array) -> tuple[Array, Array]:
 
 def _bits(value: Array) -> Array:
     """The numbers as bits, as which NaN equals itself and 0 does not equal −0."""
-    return np.ascontiguousarray(value).reshape(value.shape).view(f"u{value.dtype.itemsize}")
+    return value.view(f"u{value.dtype.itemsize}")
 
 
 def _same_bits(one: Array, other: Array) -> bool:
