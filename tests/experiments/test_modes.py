@@ -2,9 +2,7 @@
 
 import argparse
 import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
@@ -17,12 +15,13 @@ from scripts import EXPERIMENTS, script
 @pytest.fixture
 def modes(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "zoo", script("performance/zoo.py"))
+    monkeypatch.setitem(sys.modules, "turns", script("performance/turns.py"))
     return script("performance/modes.py")
 
 
 def asked(**changes: object) -> argparse.Namespace:
     usual = {"network": "embedded", "n": 200, "images": 1, "rounds": 2, "batch": None, "dtype": "float32"}
-    usual |= {"device": "cpu", "channels_last": False, "threads": 1, "modes": ["none"]}
+    usual |= {"device": "cpu", "channels_last": False, "threads": 1, "modes": ["none"], "turns": False}
     return argparse.Namespace(**{**usual, **changes})
 
 
@@ -81,21 +80,29 @@ def test_processors_and_gpus_have_a_table_each(tmp_path: Path) -> None:
     assert "large" not in on_processor
 
 
-def test_networks_are_measured_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is there is not measured again; failures and the end of the time are said, and leave no result."""
+def test_what_is_there_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "turns", script("performance/turns.py"))
     all_modes = script("performance/all_modes.py")
-    one = all_modes.Comparison("some net", ("--n", "5"))
+    (tmp_path / "one.json").touch()
+    wanted = [all_modes.Comparison(network, ("--n", "5")) for network in ("one", "another net")]
+    commands = all_modes.commands_for(tmp_path, wanted, ["--rounds", "1"])
+    assert capsys.readouterr().out == "one: measured before\n"
+    ((name, command),) = commands.items()
+    assert name == "another-net"
+    assert command[2:] == [
+        str(tmp_path / "another-net.json"), "--turns", "--network", "another net", "--n", "5", "--rounds", "1"
+    ]  # fmt: skip
 
-    def ended(code: int) -> None:
-        monkeypatch.setattr(all_modes.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], code))
 
-    ended(1)
-    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "failed after 0 s, see some-net.log"
-    ended(0)
-    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "0 s"
-    assert all_modes.measured(tmp_path, one, [], time.monotonic()) == "no time left"
-    (tmp_path / "some-net.json").touch()
-    assert all_modes.measured(tmp_path, one, [], time.monotonic() + 9) == "measured before"
+def test_the_least_that_a_row_takes(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two operations for each product, and 16 bits for each number that a layer with weights reads and writes."""
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(256, 10))
+    monkeypatch.setitem(sys.modules["zoo"].NETWORKS, "small", sys.modules["zoo"].Entry(lambda: layers, (3, 8, 8)))
+    found = modes.least_work("small")
+    assert found["operations"] == 2 * (8 * 8 * 4 * 3 * 3 * 3 + 256 * 10)
+    assert found["bytes"] == 2 * ((3 * 64 + 4 * 64) + (256 + 10))
 
 
 @pytest.mark.parametrize(("batch", "passes"), [(30, [(30, 4), (30, 7)]), (200, [(100, 1), (200, 1)])])

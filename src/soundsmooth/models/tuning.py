@@ -183,8 +183,8 @@ def launched(graph: Any, way: Way, rows: "torch.Tensor") -> Forward:
 def _options(way: Way) -> dict[str, object]:
     """Of torch's compiler.
 
-    Its mode "max-autotune" varies the kernels that it has chosen once more, one after the other. That takes longest, and
-    what it finds is found anew in each process: kernels that come from a process of the compiler have lost the mark.
+    Its mode "max-autotune" varies the kernels that it has chosen once more, one after the other. That takes longest,
+    and is done again where they are loaded: what comes from a process of the compiler has lost the mark of it.
     """
     options = {"max_autotune": True} if way.timed else nothing_by_timing()
     return {**options, "layout_optimization": way.layouts}
