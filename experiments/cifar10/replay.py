@@ -4,7 +4,7 @@
     python experiments/cifar10/replay.py DATA.npz RUNS                   # no vote is repeated
 
 Prints a line for each run, and ends with code 1 if anything is refuted; with `--record FILE` the lines are kept there,
-for the tables. Without a replay no network is loaded.
+for the tables. Without a replay no network is loaded. With `--artifact FILE` the tuned kernels in it are trusted.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from soundsmooth.certification.promise import Inputs, Promise
 from soundsmooth.core.grid import Grid
 from soundsmooth.data.load import load
 from soundsmooth.lab.scripts.rows import keep
+from soundsmooth.runs.artifact_file import promised_artifact
 from soundsmooth.smoothing.classifier import Smoothing
 from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.promised import promised_smoothing
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--layout", default="nhwc-to-nchw")
     parser.add_argument("--device", default="cuda:0" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--weights", type=Path, default=networks.WEIGHTS)
+    parser.add_argument("--artifact", type=Path, help="the tuned kernels of the runs, which are code")
     parser.add_argument("--record", type=Path, help="a JSON file; what it says of other runs stays")
     asked = parser.parse_args()
     paths = [path for each in asked.runs for path in (sorted(each.glob("*.db")) if each.is_dir() else [each])]
@@ -51,7 +53,8 @@ def audit(path: Path, asked: argparse.Namespace, held: dict[str, Smoothing]) -> 
         name = " ".join(promise.values[term] for term in SMOOTHING)
         if name not in held:
             module = networks.network(networks.weights_file(promise.values["sigma"], asked.weights))
-            held[name] = promised_smoothing(module, promise, {"device": asked.device})
+            kernels = None if asked.artifact is None else promised_artifact(asked.artifact, promise)
+            held[name] = promised_smoothing(module, promise, {"device": asked.device}, kernels)
         return held[name]
 
     def data(grid: Grid) -> Inputs:
