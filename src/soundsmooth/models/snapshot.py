@@ -22,6 +22,7 @@ class Snapshot:
     def __init__(self, module: "torch.nn.Module") -> None:
         self._module = module
         self._outside = self._look()
+        self._dense, self._scattered = _memory(module)
         self._bits = [private_copy(bits) for bits in self._read()]
 
     def compare(self) -> Callable[[], bool]:
@@ -33,28 +34,42 @@ class Snapshot:
         return lambda: answer is not None and any(answer.get())
 
     def _look(self) -> tuple[object, ...]:
-        """The architecture, and what each tensor is called, where it lies and how it is read."""
+        """The architecture, and what each tensor is called, where it lies and how it is read.
+
+        Where that is as it was, the tensors are the memory that this holds: nothing else can lie there meanwhile.
+        """
         named = [*self._module.named_parameters(), *self._module.named_buffers()]
         places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
         return repr(self._module), places
 
     def _read(self) -> list[Any]:
-        """Large tensors as they are, small ones as one array for each size of a number: a comparison is a launch."""
-        large: list[Any] = []
-        small: dict[Any, list[Any]] = {}
-        for tensor in (*self._module.parameters(), *self._module.buffers()):
-            flat = _flat(tensor)
-            alike = large if len(flat) >= LARGE else small.setdefault(flat.dtype, [])
-            alike.append(flat if flat.is_cuda else flat.cpu().numpy())
-        return large + [concatenate(parts) for parts in small.values()]
+        """What is in memory now. A comparison is a launch: small tensors become one array for each size of a number."""
+        together = [parts[0] if len(parts) == 1 else concatenate(parts) for parts in self._dense]
+        return together + [_bits(tensor.reshape(-1)) for tensor in self._scattered]
 
 
-def _flat(tensor: "torch.Tensor") -> "torch.Tensor":
-    """A tensor's numbers as bits (as which NaN equals itself), in whatever order they lie in memory."""
+def _memory(module: "torch.nn.Module") -> tuple[list[list[Any]], list["torch.Tensor"]]:
+    """Where all tensors lie: those without gaps as bits, large ones alone and small ones together; and the others."""
+    large: list[list[Any]] = []
+    small: dict[Any, list[Any]] = {}
+    scattered: list[torch.Tensor] = []
+    for tensor in (each.detach() for each in (*module.parameters(), *module.buffers())):
+        span = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if tensor.numel() == 0 or span != tensor.numel():
+            scattered.append(tensor)
+            continue
+        bits = _bits(tensor.as_strided((span,), (1,)))
+        if span >= LARGE:
+            large.append([bits])
+        else:
+            small.setdefault(bits.dtype, []).append(bits)
+    return large + list(small.values()), scattered
+
+
+def _bits(flat: "torch.Tensor") -> Any:
+    """Numbers as bits, as which NaN equals itself; in NumPy unless they are on a GPU."""
     import torch
 
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.element_size(), torch.uint8)
-    span = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    dense = tensor.numel() > 0 and span == tensor.numel()  # then no copy is needed
-    flat = tensor.detach().as_strided((span,), (1,)) if dense else tensor.detach().reshape(-1)
-    return flat.view(bits)
+    kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = flat.view(kinds.get(flat.element_size(), torch.uint8))
+    return bits if bits.is_cuda else bits.cpu().numpy()
