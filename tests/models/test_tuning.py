@@ -284,6 +284,16 @@ def test_what_was_chosen_for_each_kernel_is_kept(monkeypatch: pytest.MonkeyPatch
     assert tuning._graphs_seen().chosen > before, "there was nothing to choose"
 
 
+def test_kernels_are_compiled_with_one_assembler() -> None:
+    """Triton keeps the version for which it has asked. Torch's compiler has processes that ask for another one's."""
+    triton = pytest.importorskip("triton.backends.nvidia.compiler")
+    before = triton.get_ptxas_version(90)
+    assert triton.get_ptxas_version.cache_info().currsize > 0
+    with tuning.own_caches():
+        assert triton.get_ptxas_version.cache_info().currsize == 0
+    assert before
+
+
 def test_two_threads_do_not_share_their_caches() -> None:
     """Each would find the other's kernels, under the same name, and leave them behind."""
     seen = list[tuple[str, str]]()

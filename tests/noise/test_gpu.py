@@ -251,3 +251,15 @@ def test_clean_inputs_are_noisy_ones_without_noise(precision: str, a_law: Law, c
     expected, found = sampler.add(zero, x).values, sampler.values(np.stack([x, x]))
     assert torch.equal(pattern(found), pattern(expected))
     assert (found.dtype, found.device, found.stride()) == (expected.dtype, expected.device, expected.stride())
+
+
+def test_inputs_are_kept_on_the_gpu_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With looks a few dozen images share each batch. Others that come later get values of their own."""
+    monkeypatch.setattr("soundsmooth.noise.gpu.KEPT_INPUTS", 100)
+    sampler = gpu()
+    inputs = [np.roll(image((48,)), turn) for turn in range(3)]
+    kept = []
+    for x in (*inputs, inputs[2], image((50,)), inputs[0]):
+        is_the_cpus(sampler.noisy(BITS, x, 0, 3), BITS, QUARTER, x, 0, 3)
+        kept.append([each.numel() for each in sampler._inputs.values()])
+    assert kept == [[48], [48, 48], [48, 48], [48, 48], [48, 50], [50, 48]]

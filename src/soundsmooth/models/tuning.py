@@ -9,7 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median
 from threading import RLock
@@ -45,6 +45,8 @@ NOT_WANTED = (
     "use_static_triton_launcher",
     "dynamic_scale_rblock",
 )
+#: Of torch's compiler: it names torch's own assembler for Triton, in the environment.
+ASSEMBLER = "_set_triton_ptxas_path"
 #: What torch calls the choosing of kernels by timing, where it keeps how long everything took.
 CHOOSING = ("CachingAutotuner.benchmark_all_configs", "CachingAutotuner.coordinate_descent_tuning")
 
@@ -292,12 +294,28 @@ def own_caches() -> Iterator[None]:
         own.enter_context(inductor.patch({**CACHES, **unwanted}))
         own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
         own.enter_context(_same_names())
+        _same_assembler()
         try:
             yield
         except Exception as error:  # torch would keep the caches for whoever looks for the error
             raised = error
     if raised is not None:
         raise raised
+
+
+def _same_assembler() -> None:
+    """Let this process find what the processes of torch's compiler have compiled, and not compile it once more.
+
+    They take torch's own assembler, and its version is part of what Triton looks for. Triton has asked for that version
+    once and for all, if it has compiled noise before.
+    """
+    from torch._inductor.runtime import compile_tasks
+
+    getattr(compile_tasks, ASSEMBLER, lambda: None)()
+    with suppress(ImportError, AttributeError):
+        from triton.backends.nvidia import compiler
+
+        compiler.get_ptxas_version.cache_clear()
 
 
 @contextmanager
