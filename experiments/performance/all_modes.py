@@ -1,4 +1,4 @@
-"""Compare the ways to run for many networks. All prepare at once, and are measured one after the other.
+"""Compare the ways to run for many networks. Some prepare together, and are measured one after the other.
 
     python experiments/performance/all_modes.py docs/data/modes --seconds 560
     python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json
@@ -13,6 +13,7 @@ import argparse
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +55,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ready", type=float, default=330, help="seconds that a network may prepare")
     parser.add_argument("--seconds", type=float, default=560, help="seconds for all of them")
+    parser.add_argument("--together", type=int, default=4, help="so many networks")
     parser.add_argument("--networks", nargs="+", choices=[each.name for each in COMPARISONS])
     parser.add_argument(
         "--others", type=shlex.split, default=[], help='others="--n 200": prevail over a network\'s own'
@@ -61,10 +63,16 @@ def main() -> None:
     asked = parser.parse_args()
     wanted = [each for each in COMPARISONS if asked.networks is None or each.name in asked.networks]
     commands = commands_for(asked.folder, wanted, asked.others)
-    os.environ.setdefault(
-        "TORCHINDUCTOR_COMPILE_THREADS", str(max(2, 2 * (os.cpu_count() or 1) // (len(commands) or 1)))
-    )
-    run_in_turns(commands, asked.folder, asked.ready, asked.seconds)
+    threads = max(2, 2 * (os.cpu_count() or 1) // max(1, min(len(commands), asked.together)))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
+    end = time.monotonic() + asked.seconds
+    for some in batched(list(commands), asked.together):
+        group = {name: commands[name] for name in some}
+        run_in_turns(group, asked.folder, asked.ready, end - time.monotonic())
+
+
+def batched(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[first : first + size] for first in range(0, len(names), size)]
 
 
 def commands_for(folder: Path, wanted: Sequence[Comparison], options: Sequence[str]) -> dict[str, list[str]]:
