@@ -10,6 +10,7 @@ import torch
 from soundsmooth.core.grid import Grid
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler, reference_noise
+from soundsmooth.noise.gpu import Request
 from soundsmooth.noise.sampler import Noise
 
 GPU = torch.cuda.is_available()
@@ -237,6 +238,55 @@ def test_the_input_of_this_call_is_used() -> None:
         is_the_cpus(sampler.noisy(BITS, each, 0, 2), BITS, QUARTER, each, 0, 2)
     x[0, 0, 0] += 1
     is_the_cpus(sampler.noisy(BITS, x, 0, 2), BITS, QUARTER, x, 0, 2)
+
+
+# --- several requests at once ----------------------------------------------------------------------------------
+
+
+def requests_for(shape: tuple[int, ...]) -> list[Request]:
+    """Of other inputs, other streams up to the last one, other first copies in another chunk too, and other sizes."""
+    dimension = int(np.prod(shape))
+    streams = [0, 5, (1 << 63) + 9, (1 << 64) - 1, 3, 4]
+    firsts = [0, 5, 1, CHUNK // dimension + 7, (1 << 32) // dimension - 2, 2]
+    inputs = [np.roll(image(shape), place, axis=-1) for place in range(6)]
+    keystreams = [Keystream(KEY, Purpose.ESTIMATION, stream) for stream in streams]
+    return list(map(Request, keystreams, inputs, firsts, [1, 2, 3, 4, 1, 2]))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize(("shape", "channels_last"), LAYOUTS, ids=str)
+def test_requests_that_are_made_together(shape: tuple[int, ...], channels_last: bool, precision: str) -> None:
+    """Each has the noise that it has alone, wherever its output lies."""
+    requests, sampler = requests_for(shape), gpu(QUARTER, precision, channels_last)
+    found = sampler.noisy_together(requests)
+    assert found is not None
+    assert not found.doubt.item()
+    assert not channels_last or found.values.is_contiguous(memory_format=torch.channels_last)
+    start = 0
+    for bits, x, first, copies in requests:
+        some = Noisy(found.values[start : start + copies], ())
+        is_the_cpus(some, bits, QUARTER, x, first, copies)
+        start += copies
+    assert start == len(found.values)
+
+
+@pytest.mark.parametrize(("shape", "channels_last"), [((3, 32, 32), True), ((1, 28, 29), False)], ids=str)
+def test_requests_of_several_programs_made_together(shape: tuple[int, ...], channels_last: bool) -> None:
+    """More elements than one program makes, in some of the parts."""
+    sampler, x = gpu(QUARTER, "bfloat16", channels_last), image(shape)
+    requests = [Request(Keystream(KEY, Purpose.SELECTION, s), x, 2 + s, copies) for s, copies in enumerate((3, 1, 4))]
+    found = sampler.noisy_together(requests)
+    assert found is not None
+    for (bits, _, first, copies), start in zip(requests, (0, 3, 4), strict=True):
+        is_the_cpus(Noisy(found.values[start : start + copies], ()), bits, QUARTER, x, first, copies)
+
+
+def test_requests_across_the_end_of_a_chunk_are_not_made_together() -> None:
+    x = image((48,))
+    requests = [Request(BITS, x, 0, 2), Request(BITS, x, CHUNK // 48 - 1, 3)]
+    assert gpu().noisy_together(requests) is None
+    with pytest.raises(ValueError, match="there is no noise"):
+        gpu().noisy_together([requests[0], Request(BITS, x, -1, 2)])
 
 
 # --- without noise -------------------------------------------------------------------------------------------

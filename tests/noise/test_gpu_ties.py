@@ -10,6 +10,7 @@ import torch
 
 from soundsmooth.core.machine import InputPlacement
 from soundsmooth.noise import Gaussian, GpuSampler, Keystream, Law, Purpose, Sampler, reference_noise
+from soundsmooth.noise.gpu import Request
 from soundsmooth.noise.keystream import LAST_LEVEL
 from soundsmooth.noise.log_guide import bucket
 from soundsmooth.noise.reference import reference_word
@@ -165,6 +166,53 @@ def test_more_ties_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch, dimen
     found = sampler.noise(BITS, FIRST, 2, dimension, sure=True)
     assert found.doubt is None
     assert enough.levels.cpu().reshape(-1).tolist() == found.levels.cpu().reshape(-1).tolist() == expected
+
+
+# --- in several requests at once -------------------------------------------------------------------------------
+
+
+def three_requests(shape: tuple[int, ...]) -> list[Request]:
+    """Of three streams, two copies each, the last ones from where two chunks of level 1 meet."""
+    x = (np.arange(np.prod(shape)) % 2).astype(np.int16).reshape(shape)
+    firsts = [FIRST, 0, (3 << 35) // x.size - 1]
+    return [Request(Keystream(KEY, Purpose.ESTIMATION, STREAM + i), x, first, 2) for i, first in enumerate(firsts)]
+
+
+@pytest.mark.parametrize(("shape", "channels_last"), LAYOUTS, ids=str)
+def test_ties_of_each_request_are_settled(
+    shape: tuple[int, ...], channels_last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first and its last element, and one in the middle, by the words of its own stream."""
+    monkeypatch.setattr("soundsmooth.noise.gpu.FEW_UNDECIDED", 9)
+    requests = three_requests(shape)
+    tied = [
+        (each, at, step)
+        for each in requests
+        for at, step in ((0, -1), (each.total - 1, 1), (20 + each.bits.stream, 1 << 62))
+    ]
+    a_law = forced(*(beginning(each.bits, each.element + at, 1, step) for each, at, step in tied))
+    found = gpu(a_law, channels_last).noisy_together(requests)
+    assert found is not None
+    assert not found.doubt.item()
+    for place, each in enumerate(requests):
+        expected = by_reference(a_law, each.element, each.total, each.bits.stream)
+        some = found.values[2 * place : 2 * place + 2].cpu()
+        assert np.array_equal(some, values(a_law, expected, each.x, 2))
+
+
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize(("shape", "channels_last"), LAYOUTS[1:3], ids=str)
+def test_a_doubt_about_one_request_is_one_about_all(shape: tuple[int, ...], channels_last: bool, place: int) -> None:
+    """A tie of 96 bits. One of an element just outside is none."""
+    requests = three_requests(shape)
+    one = requests[place]
+    inside, outside = (forced(beginning(one.bits, one.element + at, 2, 1)) for at in (77, one.total))
+    found = gpu(inside, channels_last).noisy_together(requests)
+    assert found is not None
+    assert found.doubt.item() > 0
+    found = gpu(outside, channels_last).noisy_together(requests)
+    assert found is not None
+    assert not found.doubt.item()
 
 
 # --- ties that happen ------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from soundsmooth.certification.promise import Inputs, Promise, Secret, secret
 from soundsmooth.certification.settings import settings
 from soundsmooth.models import Votes
 from soundsmooth.noise import Noisy, Purpose
+from soundsmooth.noise.sources import CopyRange
 from soundsmooth.runs import database, leases
 from soundsmooth.runs.database import StoreError
 from soundsmooth.runs.leases import LeaseClock, LeaseHolder, Leases
@@ -31,7 +32,7 @@ from soundsmooth.runs.pools import LocalPool
 from soundsmooth.runs.reader import terms_at
 from soundsmooth.runs.store import Store
 from soundsmooth.smoothing.blocks import VoteBlock, block_size, hits_of, packed_bits, vote_blocks
-from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting, counted
+from soundsmooth.smoothing.voting import PendingVotes, Voting, counted
 
 FIRST = VoteBlock(Purpose.SELECTION, 0, 20)
 

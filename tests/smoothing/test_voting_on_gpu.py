@@ -20,8 +20,8 @@ from soundsmooth.models.callables import CallableModel
 from soundsmooth.models.torch_module import TorchModel
 from soundsmooth.noise import SHARED_STREAM, Gaussian, GpuSampler, Keystream, Law, Noisy, Purpose, Sampler
 from soundsmooth.noise.keystream import LAST_LEVEL
-from soundsmooth.noise.sources import FreshNoise, SharedNoise
-from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting, counted, sample_under_noise, vote_on_copies
+from soundsmooth.noise.sources import CopyRange, FreshNoise, SharedNoise
+from soundsmooth.smoothing.voting import PendingVotes, Voting, counted, sample_under_noise, vote_on_copies
 from tied_laws import beginning, forced
 
 GPU = torch.cuda.is_available()
@@ -30,6 +30,7 @@ KEY, STREAM = bytes(range(32)), 3
 IMAGE = (np.arange(48) * 5 % 256).astype(np.int16).reshape(3, 4, 4)
 SETTINGS = settings(n0=10, n=25)
 BATCH = 10
+HALF = Gaussian("1/2")
 
 
 class FirstCoordinate(torch.nn.Module):
@@ -232,3 +233,85 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
     one = labels()
     assert len({*one}) == 2
     assert two == [one] * 3
+
+
+# --- several images in one batch -------------------------------------------------------------------------------
+
+
+def three_ranges(sources: list[Any], starts: tuple[int, ...] = (3, 0, 40)) -> list[CopyRange]:
+    """For images whose votes differ."""
+    images = [np.roll(IMAGE, place) for place in range(3)]
+    spans = [range(start, start + count) for start, count in zip(starts, (4, 9, 2), strict=True)]
+    return [CopyRange(*each[:2], Purpose.ESTIMATION, each[2]) for each in zip(sources, images, spans, strict=True)]
+
+
+def voted(model: Any, ranges: list[CopyRange], sure: bool = False) -> list[list[int]]:
+    voting = Voting(model, BATCH, model.flags())
+    return [np.asarray(votes.labels).tolist() for votes in PendingVotes(voting, ranges, sure).votes()]
+
+
+def by_numpy(ranges: list[CopyRange], a_law: Law = HALF) -> list[list[int]]:
+    """What the CPU makes of each range alone."""
+    model, found = TorchModel(FirstCoordinate(), "cpu"), []
+    for each in ranges:
+        noise = FreshNoise(Sampler(a_law, 1), each.noise.key, getattr(each.noise, "stream", SHARED_STREAM))
+        found += voted(model, [each._replace(noise=noise)])
+    return found
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many requests were made at once, each time that there were several."""
+    found, make = list[int](), GpuSampler.noisy_together
+
+    def noted(sampler: GpuSampler, requests: Any) -> Any:
+        found.extend([len(requests)] if len(requests) > 1 else [])
+        return make(sampler, requests)
+
+    monkeypatch.setattr(GpuSampler, "noisy_together", noted)
+    return found
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_noise_for_several_images_is_made_together(channels_last: bool, together: list[int]) -> None:
+    """In batches of ten: the first has copies of two images, the second of two, and more copies of the last to fill."""
+    model = on_device(channels_last=channels_last)
+    sampler = GpuSampler(HALF, model.placement, threads=1)
+    ranges = three_ranges([FreshNoise(sampler, KEY, stream) for stream in (1, 7, 2)])
+    found = voted(model, ranges)
+    assert found == by_numpy(ranges)
+    assert len({*map(str, found)}) == 3
+    assert sum(together) >= 3
+
+
+def test_noise_that_is_not_alike_is_made_one_after_the_other(together: list[int]) -> None:
+    """Shared noise, other keys, other samplers; across the end of a chunk, it is asked for and made again."""
+    model = on_device()
+    sampler, other = (GpuSampler(HALF, model.placement, threads=1) for _ in range(2))
+    fresh = [FreshNoise(sampler, KEY, stream) for stream in range(3)]
+    mixed = [
+        [fresh[0], SharedNoise(sampler, KEY), fresh[2]],
+        [fresh[0], FreshNoise(sampler, KEY[::-1], 1), fresh[2]],
+        [fresh[0], FreshNoise(other, KEY, 1), fresh[2]],
+    ]
+    for sources in mixed:
+        ranges = three_ranges(sources)
+        assert voted(model, ranges) == by_numpy(ranges)
+    ranges = three_ranges(fresh)
+    assert voted(model, ranges, sure=True) == by_numpy(ranges)
+    assert together == []
+    ranges = three_ranges(fresh, (3, 0, (1 << 36) // IMAGE.size - 1))
+    assert voted(model, ranges) == by_numpy(ranges)
+    assert together != []
+
+
+def test_a_tie_of_96_bits_for_one_of_several_images() -> None:
+    """The request is made again by the CPU, for all of them."""
+    model = on_device()
+    a_law = forced(beginning(estimation(7), 2 * 16, 2, -1), Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
+    sampler, x = GpuSampler(a_law, model.placement, threads=1), np.zeros((1, 4, 4), np.int16)
+    ranges = [CopyRange(FreshNoise(sampler, KEY, at), x, Purpose.ESTIMATION, range(5)) for at in (1, 7, 2)]
+    pending = PendingVotes(Voting(model, BATCH, model.flags()), ranges)
+    found = [np.asarray(votes.labels).tolist() for votes in pending.votes()]
+    assert pending.repeated
+    assert found == by_numpy(ranges, a_law)

@@ -13,9 +13,9 @@ import soundsmooth as ss
 from classifiers import brightness_of_three
 from soundsmooth.models import NOBODY
 from soundsmooth.noise import Noisy, Purpose
-from soundsmooth.noise.sources import FreshNoise
+from soundsmooth.noise.sources import CopyRange, FreshNoise
 from soundsmooth.smoothing import voting as votings
-from soundsmooth.smoothing.voting import CopyRange, PendingVotes, Voting
+from soundsmooth.smoothing.voting import PendingVotes, Voting
 
 KEY = bytes(range(32))
 SMOOTHING = ss.Smoother(brightness_of_three, "1/2", threads=1, independence="assumed").smoothing

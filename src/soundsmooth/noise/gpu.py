@@ -1,9 +1,10 @@
 """The sampler on a GPU: the noise of the specification, made where the model reads it."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,28 @@ FEW_UNDECIDED, TIMES_THE_MEAN = 256, 4
 SIGN = 1 << 31
 #: Inputs that are kept on the GPU have so many coordinates together: 16 MB, some 1300 images of CIFAR-10.
 KEPT_INPUTS = 1 << 22
+
+
+class Request(NamedTuple):
+    """Noisy copies of one input that are wanted: the copies first, …, first + copies − 1 of a stream."""
+
+    bits: Keystream
+    x: Levels
+    first: int
+    copies: int
+
+    @property
+    def element(self) -> int:
+        """The first one in the stream."""
+        return self.first * self.x.size
+
+    @property
+    def total(self) -> int:
+        return self.copies * self.x.size
+
+    def programs(self, elements: int) -> int:
+        """How many programs of so many elements it takes, from the block of the first element on."""
+        return -(-(self.total + self.element % 16) // elements)
 
 
 class GpuSampler:
@@ -60,8 +83,7 @@ class GpuSampler:
         """
         check_room(first, copies, dimension)
         out = self._torch.empty((copies, dimension), dtype=self._torch.int16, device=self._device)
-        zero = np.zeros(dimension, np.int16)
-        doubt = self._fill(out, self._plain, 1, bits, zero, first, copies)
+        doubt = self._fill(out, self._plain, 1, [Request(bits, np.zeros(dimension, np.int16), first, copies)])
         if doubt is None or (sure and bool(doubt.item())):
             exact = self._cpu.noise(bits, first, copies, dimension)
             inside = np.maximum(exact.levels, -self.law.reach)  # OPEN would lead `add` out of its table
@@ -73,13 +95,24 @@ class GpuSampler:
 
         Guarantee: the one of the class, in memory of its own that nothing else refers to.
         """
-        check_room(first, copies, x.size)
-        out = self._empty(copies, x.shape)
-        doubt = self._fill(out, self._values, self._channels(x.shape), bits, x, first, copies)
-        if doubt is None or (sure and bool(doubt.item())):
+        found = self.noisy_together([Request(bits, x, first, copies)])
+        if found is None or (sure and bool(found.doubt.item())):
             exact = self._cpu.noisy(bits, x, first, copies)
-            return Noisy(out.copy_(self._torch.from_numpy(exact.values)), exact.lost)
-        return Noisy(out, (), None if sure else doubt)
+            return Noisy(self._empty(copies, x.shape).copy_(self._torch.from_numpy(exact.values)), exact.lost)
+        return Noisy(found.values, (), None) if sure else found
+
+    def noisy_together(self, requests: Sequence[Request]) -> Noisy | None:
+        """Noisy copies for several requests, one after the other, made at once: starting a kernel takes longer than a
+        small request. They have one key, one purpose and inputs of one shape. None for what the kernel cannot do.
+
+        Guarantee: as for `noisy`; a doubt is one of all requests.
+        """
+        for each in requests:
+            check_room(each.first, each.copies, each.x.size)
+        shape = requests[0].x.shape
+        out = self._empty(sum(each.copies for each in requests), shape)
+        doubt = self._fill(out, self._values, self._channels(shape), requests)
+        return None if doubt is None else Noisy(out, (), doubt)
 
     def add(self, noise: Noise, x: Levels) -> Noisy:
         """Noisy copies of x from noise that was drawn before and is used again, for another input.
@@ -124,22 +157,23 @@ class GpuSampler:
         reserve = cuda.memory_reserved(self._device) - cuda.memory_allocated(self._device)
         refuse_beyond(cuda.mem_get_info(self._device)[0] + reserve, needed, what, advice)
 
-    def _fill(
-        self, out: Any, values: Any, channels: int, bits: Keystream, x: Levels, first: int, copies: int
-    ) -> "torch.Tensor | None":
+    def _fill(self, out: Any, values: Any, channels: int, requests: Sequence[Request]) -> "torch.Tensor | None":
         """Write values[x + noise] into `out`; returns the flag, or None for what the kernel cannot do."""
-        torch, total, element = self._torch, copies * x.size, first * x.size
-        if element // CHUNK != (element + total - 1) // CHUNK:
+        torch, bits, x, many = self._torch, requests[0].bits, requests[0].x, len(requests) > 1
+        if any(each.element // CHUNK != (each.element + each.total - 1) // CHUNK for each in requests):
             return None
-        whole = _whole(x.size, channels)
+        whole, total = _whole(x.size, channels), sum(each.total for each in requests)
         capacity = FEW_UNDECIDED + TIMES_THE_MEAN * (2 * self.law.reach * total >> 32)
         counters = torch.zeros(2, dtype=torch.int32, device=self._device)
         runs = torch.empty(capacity, dtype=torch.int64, device=self._device)
-        levels = self._input(x, whole)
+        inputs = [self._input(each.x, whole) for each in requests]
+        levels = torch.cat([each.reshape(-1) for each in inputs]) if many else inputs[0]
+        programs = [each.programs(16 * channels * RUNS if whole else 16 * RUNS) for each in requests]
+        parts = self._upload(_parts(requests, programs)) if many else runs  # which is not read then
         integers = values.view(torch.int32 if values.element_size() == 4 else torch.int16)
         flat = _in_memory(out).view(integers.dtype)
-        key, block = _key(bits), element // 16
-        word13 = block >> 32 << 16 | int(bits.purpose) << 8
+        key, element = _key(bits), requests[0].element
+        block, word13 = (0, 0) if many else (element // 16, element // 16 >> 32 << 16)
         shape = {
             "dimension": x.size,
             "channels": channels,
@@ -147,15 +181,16 @@ class GpuSampler:
             "bits": self._bits,
             "start": first_bucket(self._bits),
             "whole": whole,
+            "many": many,
         }
         with self._here():
-            self._kernels.noisy[(-(-(total + element % 16) // (16 * channels * RUNS if whole else 16 * RUNS)),)](
-                flat.view(torch.int64) if whole else flat, levels, self._guide, integers, counters, runs,
-                *key, _signed(block), _signed(word13), element % 16, total, capacity,
-                size=8 * values.element_size(), num_warps=WARPS, **shape,
+            self._kernels.noisy[(sum(programs),)](
+                flat.view(torch.int64) if whole else flat, levels, self._guide, integers, counters, runs, parts,
+                *key, _signed(block), _signed(word13 | int(bits.purpose) << 8), element % 16, total, capacity,
+                len(requests), size=8 * values.element_size(), num_warps=WARPS, **shape,
             )  # fmt: skip
             self._kernels.settle[(capacity,)](
-                flat, levels, self._guide, integers, counters, runs, self._upper, self._lower,
+                flat, levels, self._guide, integers, counters, runs, parts, self._upper, self._lower,
                 *key, _signed(element), _signed(element >> 32), int(bits.purpose), total, capacity,
                 num_warps=1, **shape,
             )  # fmt: skip
@@ -224,6 +259,18 @@ def _key(bits: Keystream) -> list[int]:
     """Key and stream as signed 32-bit integers."""
     stream = bits.stream.to_bytes(8, "little")
     return [int(word) for word in np.frombuffer(bits.key + stream, "<i4")]
+
+
+def _parts(requests: Sequence[Request], programs: Sequence[int]) -> np.ndarray[Any, Any]:
+    """What the kernels read of many requests: the fields of each, and for each program its request."""
+    fields = np.zeros((len(requests), 6), np.int64)
+    fields[:, 0] = np.arange(len(requests)) * requests[0].x.size
+    fields[:, 2] = np.array([each.bits.stream for each in requests], np.uint64).view(np.int64)
+    fields[:, 3] = [each.element for each in requests]
+    fields[:, 4] = [each.total for each in requests]
+    fields[1:, 1] = np.cumsum(fields[:-1, 4])
+    fields[1:, 5] = np.cumsum(programs[:-1])
+    return np.concatenate([fields.reshape(-1), np.repeat(np.arange(len(requests)), programs)])
 
 
 def _signed(value: int) -> int:

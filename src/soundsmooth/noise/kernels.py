@@ -15,6 +15,11 @@ import triton.language as tl
 RUNS = tl.constexpr(128)
 #: Elements that one program of `add` works on.
 TILE = tl.constexpr(2048)
+#: Of each part of a request: where its input and its output begin, its stream, its first element there, how many
+#: elements it has, and which program makes the first of them.
+FIELDS = tl.constexpr(6)
+#: More runs than a part has: a run of a later part is numbered by so many more.
+RUNS_OF_A_PART = tl.constexpr(1 << 40)
 
 #: Arguments whose values must not lead to kernels of their own.
 KEY = ["key0", "key1", "key2", "key3", "key4", "key5", "key6", "key7", "stream0", "stream1"]
@@ -96,25 +101,35 @@ def _column_of_x(column, dimension: tl.constexpr, whole: tl.constexpr):
     return (column % 16) * (dimension // 16) + column // 16 if whole else column
 
 
-@triton.jit(do_not_specialize=[*KEY, "counter", "word13", "skipped", "capacity"])
+@triton.jit(do_not_specialize=[*KEY, "counter", "word13", "skipped", "capacity", "count"])
 def noisy(
-    out, x, guide, values, undecided, runs,
+    out, x, guide, values, undecided, runs, parts,
     key0, key1, key2, key3, key4, key5, key6, key7, stream0, stream1,
-    counter, word13, skipped, total, capacity,
+    counter, word13, skipped, total, capacity, count,
     dimension: tl.constexpr, channels: tl.constexpr, reach: tl.constexpr, bits: tl.constexpr, start: tl.constexpr,
-    size: tl.constexpr, whole: tl.constexpr,
+    size: tl.constexpr, whole: tl.constexpr, many: tl.constexpr,
 ):  # fmt: skip
     """Write values[x + noise] for `total` elements of a stream, from word `skipped` of block `counter` on.
 
     `whole` says that copies, and the planes of channels that come last, begin and end with a block; then `out` is given
     as 64-bit words, of values with `size` bits. Elements that 32 bits leave undecided get some value here, and their
     run is left to `settle`.
+
+    `many` says that there are `count` parts, each with a stream, an input and elements of its own (`FIELDS`), and then
+    for each program its part: what differs from part to part is read there.
     """
     k0, k1, k2, k3 = key0.to(tl.uint32), key1.to(tl.uint32), key2.to(tl.uint32), key3.to(tl.uint32)
     k4, k5, k6, k7 = key4.to(tl.uint32), key5.to(tl.uint32), key6.to(tl.uint32), key7.to(tl.uint32)
     s0, s1, c0, w13 = stream0.to(tl.uint32), stream1.to(tl.uint32), counter.to(tl.uint32), word13.to(tl.uint32)
-    begin = tl.program_id(0).to(tl.int64) * RUNS
+    begin, part = tl.program_id(0).to(tl.int64) * RUNS, 0
     lane = tl.arange(0, RUNS)
+    if many:
+        part = tl.load(parts + count * FIELDS + tl.program_id(0))
+        x, offset, s0, s1, first, total, program = _part(parts + part * FIELDS, x)
+        out += offset * size // 64 if whole else offset
+        c0, skipped = (first >> 4).to(tl.uint32), first % 16
+        w13 = w13 | ((first >> 36).to(tl.uint32) << 16)
+        begin -= program * RUNS
 
     if whole:
         width: tl.constexpr = dimension // 16 // channels  # runs in a plane of a channel (or in a copy)
@@ -138,7 +153,7 @@ def noisy(
         for i in tl.static_range(8 * channels // each):
             pair = tl.join(_packed(found, 2 * i, channels, size), _packed(found, 2 * i + 1, channels, size))
             tl.store(target + 2 * i, pair, mask=alive[:, None])
-        _leave(begin + lane, (closest == 0) & alive, undecided, runs, capacity)
+        _leave(begin + lane, part, (closest == 0) & alive, undecided, runs, capacity, many)
     else:
         u = _chacha20(c0 + (begin + lane).to(tl.uint32), w13, k0, k1, k2, k3, k4, k5, k6, k7, s0, s1)
         closest = tl.full([RUNS], 0xFFFFFFFF, tl.uint32)
@@ -152,7 +167,19 @@ def noisy(
             value = tl.load(values + reach + (level + noise))
             tl.store(out + copy * dimension + _place(column, dimension, channels), value, mask=alive)
             closest = tl.minimum(closest, above.to(tl.uint32, bitcast=True))
-        _leave(begin + lane, closest == 0, undecided, runs, capacity)
+        _leave(begin + lane, part, closest == 0, undecided, runs, capacity, many)
+
+
+@triton.jit
+def _part(fields, x):
+    """What is said of a part: its input, where its output begins, its stream, its first element, how many it has, and
+    which program makes the first of them.
+    """
+    stream = tl.load(fields + 2)
+    s0, s1 = stream.to(tl.uint32), (stream >> 32).to(tl.uint32)
+    return (
+        x + tl.load(fields), tl.load(fields + 1), s0, s1, tl.load(fields + 3), tl.load(fields + 4), tl.load(fields + 5)
+    )  # fmt: skip
 
 
 @triton.jit
@@ -172,25 +199,25 @@ def _unsigned(value, size: tl.constexpr):
 
 
 @triton.jit
-def _leave(run, tied, undecided, runs, capacity):
+def _leave(run, part, tied, undecided, runs, capacity, many: tl.constexpr):
     """Leave a run with an undecided element to `settle`."""
     slot = tl.atomic_add(undecided + tl.zeros([RUNS], tl.int32), 1, mask=tied, sem="relaxed")
-    tl.store(runs + slot, run, mask=tied & (slot < capacity))
+    tl.store(runs + slot, run + part * RUNS_OF_A_PART if many else run, mask=tied & (slot < capacity))
 
 
 @triton.jit(do_not_specialize=[*KEY, "first0", "first1", "purpose", "capacity"])
 def settle(
-    out, x, guide, values, undecided, runs, upper, lower,
+    out, x, guide, values, undecided, runs, parts, upper, lower,
     key0, key1, key2, key3, key4, key5, key6, key7, stream0, stream1,
     first0, first1, purpose, total, capacity,
     dimension: tl.constexpr, channels: tl.constexpr, reach: tl.constexpr, bits: tl.constexpr, start: tl.constexpr,
-    whole: tl.constexpr,
+    whole: tl.constexpr, many: tl.constexpr,
 ):  # fmt: skip
     """Decide what `noisy` left undecided with the 64 bits of level 1: count the breakpoints below 96 bits of U.
 
     undecided[0] is the number of runs with such an element. undecided[1] becomes positive if 96 bits do not decide
     either, or if there were more runs than the capacity: then the whole request has to be made by the CPU. The request
-    begins with element first0 + 2³²·first1 of the stream.
+    begins with element first0 + 2³²·first1 of the stream. `many` is as for `noisy`.
     """
     k0, k1, k2, k3 = key0.to(tl.uint32), key1.to(tl.uint32), key2.to(tl.uint32), key3.to(tl.uint32)
     k4, k5, k6, k7 = key4.to(tl.uint32), key5.to(tl.uint32), key6.to(tl.uint32), key7.to(tl.uint32)
@@ -201,20 +228,25 @@ def settle(
         tl.store(undecided + 1, 1)
     if tl.program_id(0) < tl.minimum(count, capacity):
         run = tl.load(runs + tl.program_id(0))
+        if many:
+            given, offset, t0, t1, begin, length, _ = _part(parts + run // RUNS_OF_A_PART * FIELDS, x)
+            made, run = out + offset, run % RUNS_OF_A_PART
+        else:
+            given, made, t0, t1, begin, length = x, out, s0, s1, first, total
         lane = tl.arange(0, 16)
         for channel in range(channels if whole else 1):
             if whole:
                 width: tl.constexpr = dimension // 16 // channels
                 position = ((run // width) * channels * width + channel * width + run % width) * 16 + lane
             else:
-                position = run * 16 + lane - first % 16
-            element = tl.maximum(first + position, 0)
-            w0 = _word(element % 16, *_block(element // 16, w13, k0, k1, k2, k3, k4, k5, k6, k7, s0, s1))
-            later = _block(element // 8, w13 | 1, k0, k1, k2, k3, k4, k5, k6, k7, s0, s1)
+                position = run * 16 + lane - begin % 16
+            element = tl.maximum(begin + position, 0)
+            w0 = _word(element % 16, *_block(element // 16, w13, k0, k1, k2, k3, k4, k5, k6, k7, t0, t1))
+            later = _block(element // 8, w13 | 1, k0, k1, k2, k3, k4, k5, k6, k7, t0, t1)
             low, high = _word(element % 8 * 2, *later), _word(element % 8 * 2 + 1, *later)
             w1 = (high.to(tl.uint64) << 32) | low.to(tl.uint64)
             above, below = _look_up(w0, guide, bits, start)
-            tied = (above == 0) & (position >= 0) & (position < total)
+            tied = (above == 0) & (position >= 0) & (position < length)
             # `passed` breakpoints have a smaller word; count on through those with this word and less behind it.
             passed, going = below + reach, tied
             while tl.max(going.to(tl.int32), axis=0) > 0:
@@ -227,9 +259,9 @@ def settle(
                 going = same & (b1 < w1)
                 passed += going.to(tl.int32)
             copy, column = position // dimension, position % dimension
-            level = tl.load(x + _column_of_x(column, dimension, whole), mask=tied, other=0)
+            level = tl.load(given + _column_of_x(column, dimension, whole), mask=tied, other=0)
             value = tl.load(values + level + passed, mask=tied, other=0)
-            tl.store(out + copy * dimension + _place(column, dimension, channels), value, mask=tied)
+            tl.store(made + copy * dimension + _place(column, dimension, channels), value, mask=tied)
 
 
 @triton.jit

@@ -1,10 +1,13 @@
 """How often noise is made: fresh for every input, or once for all of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from itertools import accumulate
+from typing import Literal, NamedTuple, Protocol, get_args
 
+from ..core.arrays import concatenate
 from ..core.grid import Levels
-from .gpu import AnySampler
+from .gpu import AnySampler, GpuSampler, Request
 from .keystream import SHARED_STREAM, Keystream, Purpose
 from .sampler import Noise, Noisy
 
@@ -60,6 +63,49 @@ class SharedNoise:
             while self.keep is not None and len(self._kept) > self.keep:
                 del self._kept[next(iter(self._kept))]
         return self._kept[at]
+
+
+class CopyRange(NamedTuple):
+    """Consecutive noisy copies of one input: where their noise comes from, the input, what they are for, which ones."""
+
+    noise: Source
+    x: Levels
+    purpose: Purpose
+    copies: range
+
+
+def noisy_copies(ranges: Sequence[CopyRange], sure: bool) -> Noisy:
+    """The copies of all ranges, one after the other; in doubt if one is. On a GPU fresh noise is made together."""
+    found = None if sure or len(ranges) == 1 else _made_together(ranges)
+    if found is not None:
+        return found
+    return _joined(
+        [each.noise.noisy(each.purpose, each.x, each.copies.start, len(each.copies), sure) for each in ranges]
+    )
+
+
+def _made_together(ranges: Sequence[CopyRange]) -> Noisy | None:
+    """On one GPU, with one key, for one purpose and inputs of one shape; None where that is not so, or cannot be."""
+    fresh = [each.noise for each in ranges if isinstance(each.noise, FreshNoise)]
+    kinds = {(id(each.sampler), each.key) for each in fresh}
+    sampler = fresh[0].sampler if len(fresh) == len(ranges) and len(kinds) == 1 else None
+    if not isinstance(sampler, GpuSampler) or len({(each.purpose, each.x.shape) for each in ranges}) > 1:
+        return None
+    streams = [Keystream(each.key, ranges[0].purpose, each.stream) for each in fresh]
+    return sampler.noisy_together(
+        [Request(bits, each.x, each.copies.start, len(each.copies)) for bits, each in zip(streams, ranges, strict=True)]
+    )
+
+
+def _joined(parts: Sequence[Noisy]) -> Noisy:
+    """Noisy copies one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    starts = accumulate((len(part.values) for part in parts), initial=0)
+    lost = tuple(start + row for start, part in zip(starts, parts, strict=False) for row in part.lost)
+    doubts = [part.doubt.reshape(1) for part in parts if part.doubt is not None]
+    doubt = concatenate(doubts).any() if doubts else None
+    return Noisy(concatenate([part.values for part in parts]), lost, doubt)
 
 
 def check_shared_memory(sampler: AnySampler, copies: int, dimension: int) -> None:

@@ -13,10 +13,11 @@ from ..core.errors import describe_error
 from ..core.grid import Levels
 from ..independence.measure import RowRecheck
 from ..models import Votes
+from ..noise.sources import CopyRange
 from ..smoothing.blocks import Bits
 from ..smoothing.classifier import Replica
 from ..smoothing.job import VotingJob
-from ..smoothing.voting import CopyRange, PendingVotes, sample_batch
+from ..smoothing.voting import PendingVotes, sample_batch
 from .tasks import CleanVotes, Image, Outcome, Task
 
 #: A block that raises an error is tried this often, always on its own noise, before its image is given up for now.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..core.grid import Levels
 from ..core.machine import cores
 from ..models import NOBODY, Model, Votes
 from ..noise import Noisy, Purpose
-from ..noise.sources import Source
+from ..noise.sources import CopyRange, Source, noisy_copies
 
 #: The noise of small batches is made together, up to this many elements.
 BLOCK_ELEMENTS = 1 << 19
@@ -52,19 +52,6 @@ def counted(votes: Votes) -> Counts:
     """How many of the votes, in NumPy, each class has."""
     nobody, *classes = np.bincount(votes.labels - NOBODY, minlength=votes.classes + 1).tolist()
     return Counts(tuple(classes), nobody)
-
-
-class CopyRange(NamedTuple):
-    """Consecutive noisy copies of one input: where their noise comes from, the input, what they are for, which ones."""
-
-    noise: Source
-    x: Levels
-    purpose: Purpose
-    copies: range
-
-    def noisy(self, first: int, count: int, sure: bool) -> Noisy:
-        """Some of them, counted from their first one; or more, beyond the last."""
-        return self.noise.noisy(self.purpose, self.x, self.copies.start + first, count, sure)
 
 
 def sample_under_noise(voting: Voting, noise: Source, x: Levels, purpose: Purpose, copies: range) -> Counts:
@@ -121,23 +108,15 @@ def vote_on_copies(voting: Voting, ranges: Sequence[CopyRange], sure: bool = Fal
 
 def _noisy_rows(ranges: Sequence[CopyRange], block: range, sure: bool) -> Noisy:
     """The rows of a block of all copies, range after range; the last range goes on beyond its end."""
-    found, start = [], 0
+    wanted, start = [], 0
     for each in ranges:
         stop = block.stop if each is ranges[-1] else start + len(each.copies)
         first, last = max(start, block.start), min(stop, block.stop)
         if first < last:
-            found.append(each.noisy(first - start, last - first, sure))
+            at = each.copies.start - start
+            wanted.append(each._replace(copies=range(at + first, at + last)))
         start = stop
-    return found[0] if len(found) == 1 else _joined(found)
-
-
-def _joined(parts: Sequence[Noisy]) -> Noisy:
-    """Noisy copies one after the other; in doubt if one of them is."""
-    starts = accumulate((len(part.values) for part in parts), initial=0)
-    lost = tuple(start + row for start, part in zip(starts, parts, strict=False) for row in part.lost)
-    doubts = [part.doubt.reshape(1) for part in parts if part.doubt is not None]
-    doubt = concatenate(doubts).any() if doubts else None
-    return Noisy(concatenate([part.values for part in parts]), lost, doubt)
+    return noisy_copies(wanted, sure)
 
 
 def noise_blocks(n: int, batch: int, dimension: int) -> list[range]:
