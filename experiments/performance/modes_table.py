@@ -1,8 +1,9 @@
-"""Write the tables of ways to run in docs/performance.md, from the JSON objects of `modes.py`.
+"""Write the tables of ways to run in docs/performance.md, from the JSON objects of `modes.py` and `end_to_end.py`.
 
-    python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json
+    python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json docs/data/end_to_end/*.json
 
-What was measured on a GPU goes between two marks in the page, and what was measured on a processor between two others.
+What was measured on a GPU goes between two marks in the page, what was measured on a processor between two others, and
+whole runs with tuned kernels between two more.
 """
 
 import json
@@ -15,14 +16,22 @@ from soundsmooth.lab.scripts.pages import fill, interval, table
 from soundsmooth.models.speed import FASTER
 
 MODES = ("none", "torch-compile", "tuned", "auto")
+#: What only a whole run has.
+FIRST = "first run, seconds"
 #: Column by column: certifications in a way, over the forward passes of what.
 OVER = {"the same": "{mode} forward", "eager": "module forward", "torch.compile": "compiled forward"}
 
 
 def main(page: Path, sources: Sequence[Path]) -> None:
     found = [json.loads(source.read_text()) for source in sources]
-    for mark, on_cpu, text in (("modes", False, rows), ("modes on a processor", True, processor_rows)):
-        some = [each for each in found if (each["device"] == "cpu") == on_cpu]
+    whole = [each for each in found if FIRST in each]
+    on_gpu, on_cpu = ([each for each in found if FIRST not in each and (each["device"] == "cpu") == cpu]
+                      for cpu in (False, True))  # fmt: skip
+    for mark, text, some in (
+        ("modes", rows, on_gpu),
+        ("modes on a processor", processor_rows, on_cpu),
+        ("end to end", whole_runs, whole),
+    ):
         if some:
             fill(page, mark, text(some))
 
@@ -49,6 +58,23 @@ def processor_row(found: dict[str, Any], mode: str) -> list[str]:
         found["network"], str(found["threads"]), str(found["n"]), mode, str(found["modes"][mode]["batch"]),
         interval(wall[same], 3), interval(work[same], 3), interval(work[module], 3) if module in work else "",
         f"{found['processor seconds'][f'{mode} certify'] / found['images']:.2f}",
+    ]  # fmt: skip
+
+
+def whole_runs(found: Sequence[dict[str, Any]]) -> str:
+    """Runs with tuned kernels, from promise to certificates, beside the field's script; then in other processes."""
+    head = ["network", "n", "images", "precision", "batch", "s an image", "the field's script", "times as long"]
+    head += ["first run, tuning included, s", "artifact, MB", "votes that differ in a continued run", "in a replay"]
+    return table(head, [whole_run(each) for each in found])
+
+
+def whole_run(found: dict[str, Any]) -> list[str]:
+    replayed = found["replay"]["ok"] and any("no difference: a full" in said for said in found["replay"]["shown"])
+    return [
+        found["network"], str(found["n"]), str(found["images"]), found["precision"], str(found["batch"]),
+        f"{found['seconds an image']['ours']:.3f}", f"{found['seconds an image']['field']:.3f}",
+        interval(found["field / ours"], 2), f"{found[FIRST]:.0f}", f"{found['artifact, MB']:.1f}",
+        str(found["continue"]["other votes"]), "0" if replayed else "some",
     ]  # fmt: skip
 
 

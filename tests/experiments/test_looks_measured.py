@@ -14,8 +14,9 @@ STORED = json.loads((DOCS / "data" / "looks_measured.json").read_text(encoding="
 SECONDS = json.loads((DOCS / "data" / "looks_seconds.json").read_text(encoding="utf-8"))
 
 
-def test_a_stored_run_verifies_without_its_network() -> None:
-    with measured.unpacked("looks", "0.12") as path:
+@pytest.mark.parametrize("kind", ["looks", "earlier_looks", "tuned"])
+def test_a_stored_run_verifies_without_its_network(kind: str) -> None:
+    with measured.unpacked(kind, "0.12") as path:
         result = verify(path)
     assert not result.refuted
     assert (result.tally.accepted, result.tally.refused) == (500, 0)
@@ -25,6 +26,13 @@ def test_a_stored_run_verifies_without_its_network() -> None:
 def test_the_votes_of_the_table_are_those_of_the_run(row: dict[str, object]) -> None:
     with measured.unpacked("looks", row["sigma"]) as path, open_run(path) as run:
         assert (len(run), sum(each.votes for each in run)) == (row["images"], row["votes"])
+
+
+def test_the_run_with_tuned_kernels_is_the_one_that_was_timed() -> None:
+    timed = json.loads((DOCS / "data" / "looks_tuned.json").read_text(encoding="utf-8"))
+    with measured.unpacked("tuned", "0.12") as path, open_run(path) as run:
+        assert run.promise.flags["compile"] == timed["compile"] == "tuned"
+        assert (len(run), sum(each.votes for each in run)) == (timed["looks"]["images"], timed["looks"]["copies"])
 
 
 def test_the_tables_of_the_docs_are_the_stored_ones() -> None:
