@@ -1,9 +1,14 @@
 """Ways to run a module (as it is, as a CUDA graph, compiled), and the largest batch that fits."""
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from pathlib import Path
 from threading import Event, Lock
 from types import SimpleNamespace
 
@@ -117,6 +122,34 @@ def test_without_a_compiler_the_error_says_what_to_do(suppressed: bool, monkeypa
     )
     with config.patch(suppress_errors=suppressed), pytest.raises(ValueError, match=said):
         model.vote(batch())
+
+
+WITHOUT_COMPILER = """
+import numpy, torch
+import soundsmooth as ss
+layers = [torch.nn.Flatten(), torch.nn.Linear(12, 8), torch.nn.GELU(), torch.nn.Linear(8, 3), torch.nn.Softmax(1)]
+network = torch.nn.Sequential(*layers).eval()
+for way in ("torch-compile", "tuned"):
+    smooth = ss.Smoother(network, "0.25", compile=way, batch_size=20, threads=1, device="cpu")
+    try:
+        smooth.certify(numpy.full((3, 2, 2), 99, numpy.uint8), n=100)
+        print(way, smooth.smoothing.model.chosen)
+    except ValueError as error:
+        print(way, error)
+"""
+
+
+@pytest.mark.slow("a process that imports torch")
+def test_a_machine_without_a_compiler(tmp_path: Path) -> None:
+    """For real: nothing is on the path. Tuning leaves the compiler out, and says so."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX")}
+    environment |= {"PATH": str(tmp_path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-c", WITHOUT_COMPILER]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    compiled, tuned = ran.stdout.splitlines()
+    assert "No working C++ compiler found" in compiled
+    assert compiled.endswith("; compile none leaves the compiler out")
+    assert re.match(r"tuned tuned in .*; torch cannot compile it here: No working C\+\+ compiler found", tuned)
 
 
 def test_too_little_memory_is_not_taken_for_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
