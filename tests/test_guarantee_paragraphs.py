@@ -22,6 +22,8 @@ EXEMPT = {
     "soundsmooth.noise.sampler.Bits",
     "soundsmooth.noise.sampler.Noise",
     "soundsmooth.noise.sampler.Noisy",
+    "soundsmooth.noise.gpu.Request",
+    "soundsmooth.noise.sources.CopyRange",
     "soundsmooth.noise.sources.Source",
     "soundsmooth.noise.sources.check_shared_memory",
 }
@@ -32,6 +34,7 @@ METHODS = [
     "Sampler.add",
     "GpuSampler.noise",
     "GpuSampler.noisy",
+    "GpuSampler.noisy_together",
     "GpuSampler.add",
     "Law.breakpoints",
     "Law.breakpoint",

@@ -659,7 +659,7 @@ def test_audits_of_stored_runs(asked: argparse.Namespace, capsys: pytest.Capture
     asked.only = "sound"
     certify.certify(asked, "0.25", certify.images_of(asked), certify.Clock())
     path = asked.out / "sound_sigma0.25_n200.db"
-    asked.replay, asked.record = "all", asked.out / "replay.json"
+    asked.replay, asked.artifact, asked.record = "all", None, asked.out / "replay.json"
     assert not replay.audit(path, asked, {})
     assert not replay.audit(path, asked, {})
     (kept,) = json.loads(asked.record.read_text())

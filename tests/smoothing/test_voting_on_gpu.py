@@ -238,11 +238,13 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
 # --- several images in one batch -------------------------------------------------------------------------------
 
 
-def three_ranges(sources: list[Any], starts: tuple[int, ...] = (3, 0, 40)) -> list[CopyRange]:
+def three_ranges(
+    sources: list[Any], starts: tuple[int, ...] = (3, 0, 40), purpose: Purpose = Purpose.ESTIMATION
+) -> list[CopyRange]:
     """For images whose votes differ."""
     images = [np.roll(IMAGE, place) for place in range(3)]
     spans = [range(start, start + count) for start, count in zip(starts, (4, 9, 2), strict=True)]
-    return [CopyRange(*each[:2], Purpose.ESTIMATION, each[2]) for each in zip(sources, images, spans, strict=True)]
+    return [CopyRange(*each[:2], purpose, each[2]) for each in zip(sources, images, spans, strict=True)]
 
 
 def voted(model: Any, ranges: list[CopyRange], sure: bool = False) -> list[list[int]]:
@@ -272,12 +274,14 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_noise_for_several_images_is_made_together(channels_last: bool, together: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("channels_last", "purpose"), [(False, Purpose.ESTIMATION), (True, Purpose.ESTIMATION), (True, Purpose.SELECTION)]
+)
+def test_noise_for_several_images_is_made_together(channels_last: bool, purpose: Purpose, together: list[int]) -> None:
     """In batches of ten: the first has copies of two images, the second of two, and more copies of the last to fill."""
     model = on_device(channels_last=channels_last)
     sampler = GpuSampler(HALF, model.placement, threads=1)
-    ranges = three_ranges([FreshNoise(sampler, KEY, stream) for stream in (1, 7, 2)])
+    ranges = three_ranges([FreshNoise(sampler, KEY, stream) for stream in (1, 7, 2)], purpose=purpose)
     found = voted(model, ranges)
     assert found == by_numpy(ranges)
     assert len({*map(str, found)}) == 3

@@ -75,7 +75,10 @@ class CopyRange(NamedTuple):
 
 
 def noisy_copies(ranges: Sequence[CopyRange], sure: bool) -> Noisy:
-    """The copies of all ranges, one after the other; in doubt if one is. On a GPU fresh noise is made together."""
+    """The copies of all ranges, one after the other; in doubt if one is. On a GPU fresh noise is made together.
+
+    Guarantee: each copy has the noise that its source has for it alone.
+    """
     found = None if sure or len(ranges) == 1 else _made_together(ranges)
     if found is not None:
         return found
