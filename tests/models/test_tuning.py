@@ -270,7 +270,9 @@ def test_another_process_gets_the_same_bits(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.skipif(not GPU, reason="kernels of processors have one form")
 @pytest.mark.slow("compiles a network")
-def test_what_was_chosen_for_each_kernel_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_chosen_for_each_kernel_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Of kernels that have several forms, of which the fastest was chosen: loading chooses none."""
     monkeypatch.setattr(tuning, "WORTH", math.inf)
     torch.manual_seed(0)
@@ -282,6 +284,7 @@ def test_what_was_chosen_for_each_kernel_is_kept(monkeypatch: pytest.MonkeyPatch
     smooth.certify(np.full((3, 32, 32), 99, np.uint8), n=4096)
     assert smooth.smoothing.model.artifact is not None
     assert tuning._graphs_seen().chosen > before, "there was nothing to choose"
+    assert "AUTOTUNE" not in capfd.readouterr().err
 
 
 def test_kernels_are_compiled_with_one_assembler() -> None:
@@ -389,6 +392,16 @@ def test_nothing_is_left_to_choose_where_kernels_are_loaded() -> None:
     with tuning.own_caches():
         assert not config.use_static_cuda_launcher
         assert not config.dynamic_scale_rblock
+
+
+def test_torch_prints_no_tables_while_it_chooses() -> None:
+    """A page for each layer would hide what the user asked for."""
+    from torch._inductor import config
+
+    with tuning.own_caches():
+        assert config.autotune_num_choices_displayed == 0
+        assert not config.max_autotune_report_choices_stats
+    assert config.autotune_num_choices_displayed != 0
 
 
 def test_an_error_of_the_first_pass_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

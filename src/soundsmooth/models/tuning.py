@@ -45,6 +45,8 @@ NOT_WANTED = (
     "use_static_triton_launcher",
     "dynamic_scale_rblock",
 )
+#: Torch prints a table of the kernels that it times, and a line of JSON, for every layer.
+QUIET = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
 #: Of torch's compiler: it names torch's own assembler for Triton, in the environment.
 ASSEMBLER = "_set_triton_ptxas_path"
 #: What torch calls the choosing of kernels by timing, where it keeps how long everything took.
@@ -290,8 +292,8 @@ def own_caches() -> Iterator[None]:
         own.enter_context(ONE_AT_A_TIME)
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
-        unwanted = {name: False for name in NOT_WANTED if hasattr(inductor, name)}
-        own.enter_context(inductor.patch({**CACHES, **unwanted}))
+        settings = {**CACHES, **dict.fromkeys(NOT_WANTED, False), **QUIET}
+        own.enter_context(inductor.patch({name: each for name, each in settings.items() if hasattr(inductor, name)}))
         own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
         own.enter_context(_same_names())
         _same_assembler()
