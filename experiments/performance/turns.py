@@ -64,8 +64,12 @@ def run_in_turns(
     logs.mkdir(parents=True, exist_ok=True)
 
     def run(name: str, command: Sequence[str]) -> None:
-        ended[name] = _in_turn(name, command, logs / f"{name}.log", turns, ready, seconds)
-        turns.ended(name)
+        try:
+            ended[name] = _in_turn(name, command, logs / f"{name}.log", turns, ready, seconds)
+        except OSError as error:
+            ended[name] = f"failed to start: {error}"
+        finally:
+            turns.ended(name)
         say(f"{name}: {ended[name]}")
 
     threads = [Thread(target=run, args=each) for each in commands.items()]

@@ -58,6 +58,7 @@ def test_all_prepare_and_then_one_at_a_time_measures_in_order(turns: ModuleType,
 def test_one_that_fails_or_takes_too_long_holds_nobody_up(turns: ModuleType, tmp_path: Path, notes: Path) -> None:
     commands = {
         "broken": [sys.executable, "-c", "print('a line'); raise SystemExit(3)"],
+        "missing": ["no-such-program"],
         "late": measures(notes, "late", 60),
         "good": measures(notes, "good"),
     }
@@ -65,11 +66,12 @@ def test_one_that_fails_or_takes_too_long_holds_nobody_up(turns: ModuleType, tmp
     ended = turns.run_in_turns(commands, tmp_path, 3, 60, said.append)
     assert ended["broken"].startswith("failed after")
     assert ended["broken"].endswith("(code 3), see broken.log")
+    assert ended["missing"].startswith("failed to start: ")
     assert "(not ready)" in ended["late"]
     assert "failed" not in ended["good"]
     assert notes.read_text().splitlines() == ["ready good", "begins good", "ends good"]
     assert (tmp_path / "broken.log").read_text() == "a line\n"
-    assert len(said) == 3
+    assert len(said) == 4
 
 
 def test_what_measures_too_long_is_ended(turns: ModuleType, tmp_path: Path, notes: Path) -> None:

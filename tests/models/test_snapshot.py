@@ -133,3 +133,23 @@ def test_voting_changes_nothing() -> None:
         model.vote(np.random.default_rng(seed).normal(size=(3, 1, 2, 2)).astype(np.float32))
         assert not model.changes()()
     assert model.identity() == before
+
+
+def test_numbers_that_are_read_with_the_other_sign() -> None:
+    """A view that lies where the numbers lay, of the same shape and type."""
+    module = Odd()
+    snapshot = Snapshot(module)
+    module.head.weight.data = torch._neg_view(module.head.weight.data)
+    assert snapshot.compare()()
+
+
+def test_a_device_whose_numbers_are_copied_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a processor nor a CUDA device: what is there now is read each time."""
+    module, cpu = torch.nn.Linear(3, 2), torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: cpu(tensor).clone())
+    monkeypatch.setattr("soundsmooth.models.snapshot._on_cpu", lambda bits: False)
+    snapshot = Snapshot(module)
+    assert not snapshot.compare()()
+    with torch.no_grad():
+        module.weight[1, 1] += 1
+    assert snapshot.compare()()

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -312,6 +314,31 @@ def test_kernels_are_compiled_with_one_assembler() -> None:
     with tuning.own_caches():
         assert triton.get_ptxas_version.cache_info().currsize == 0
     assert before
+
+
+def test_torchs_own_assembler_stays_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch names it once in a process. Older versions give the whole environment back where their caches end."""
+    from torch._inductor import utils
+    from torch._inductor.runtime import compile_tasks
+
+    @cache
+    def name_it() -> None:
+        os.environ["TRITON_PTXAS_PATH"] = "torch's own"
+
+    @contextmanager
+    def older() -> Iterator[None]:
+        with mock.patch.dict(os.environ):
+            yield
+
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    monkeypatch.setattr(compile_tasks, tuning.ASSEMBLER, name_it)
+    monkeypatch.setattr(utils, "fresh_cache", older)
+    try:
+        for _ in range(2):
+            with tuning.own_caches():
+                assert os.environ["TRITON_PTXAS_PATH"] == "torch's own"
+    finally:
+        os.environ.pop("TRITON_PTXAS_PATH", None)
 
 
 def test_two_threads_do_not_share_their_caches() -> None:

@@ -305,7 +305,7 @@ def test_clean_inputs_are_noisy_ones_without_noise(precision: str, a_law: Law, c
 
 def test_inputs_are_kept_on_the_gpu_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """With looks a few dozen images share each batch. Others that come later get values of their own."""
-    monkeypatch.setattr("soundsmooth.noise.gpu.KEPT_INPUTS", 100)
+    monkeypatch.setattr("soundsmooth.noise.gpu.KEPT_INPUTS", 299)
     sampler = gpu()
     inputs = [np.roll(image((48,)), turn) for turn in range(3)]
     kept = []

@@ -289,7 +289,7 @@ def test_noise_for_several_images_is_made_together(channels_last: bool, purpose:
 
 
 def test_noise_that_is_not_alike_is_made_one_after_the_other(together: list[int]) -> None:
-    """Shared noise, other keys, other samplers; across the end of a chunk, it is asked for and made again."""
+    """Shared noise, other keys, samplers, purposes; across the end of a chunk, it is asked for and made again."""
     model = on_device()
     sampler, other = (GpuSampler(HALF, model.placement, threads=1) for _ in range(2))
     fresh = [FreshNoise(sampler, KEY, stream) for stream in range(3)]
@@ -303,6 +303,11 @@ def test_noise_that_is_not_alike_is_made_one_after_the_other(together: list[int]
         assert voted(model, ranges) == by_numpy(ranges)
     ranges = three_ranges(fresh)
     assert voted(model, ranges, sure=True) == by_numpy(ranges)
+    ranges = [ranges[0], ranges[1]._replace(purpose=Purpose.SELECTION), ranges[2]]
+    assert voted(model, ranges) == by_numpy(ranges)
+    other = [ranges[0], ranges[2]._replace(x=IMAGE.reshape(1, 4, 12))]
+    with pytest.raises(RuntimeError, match="size"):  # torch cannot put them into one batch
+        voted(model, other)
     assert together == []
     ranges = three_ranges(fresh, (3, 0, (1 << 36) // IMAGE.size - 1))
     assert voted(model, ranges) == by_numpy(ranges)

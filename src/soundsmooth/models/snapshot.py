@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..core.arrays import Fetched, concatenate, private_copy
 
 if TYPE_CHECKING:
@@ -39,13 +41,17 @@ class Snapshot:
         Where that is as it was, the tensors are the memory that this holds: nothing else can lie there meanwhile.
         """
         named = [*self._module.named_parameters(), *self._module.named_buffers()]
-        places = [(name, each.data_ptr(), each.dtype, each.shape, each.stride()) for name, each in named]
+        places = [
+            (name, each.data_ptr(), each.dtype, each.shape, each.stride(), each.is_conj(), each.is_neg())
+            for name, each in named
+        ]
         return repr(self._module), places
 
     def _read(self) -> list[Any]:
         """What is in memory now. A comparison is a launch: small tensors become one array for each size of a number."""
-        together = [parts[0] if len(parts) == 1 else concatenate(parts) for parts in self._dense]
-        return together + [_bits(tensor.reshape(-1)) for tensor in self._scattered]
+        dense = [[_present(bits) for bits in parts] for parts in self._dense]
+        together = [parts[0] if len(parts) == 1 else concatenate(parts) for parts in dense]
+        return together + [_present(_bits(tensor.reshape(-1))) for tensor in self._scattered]
 
 
 def _memory(module: "torch.nn.Module") -> tuple[list[list[Any]], list["torch.Tensor"]]:
@@ -59,17 +65,27 @@ def _memory(module: "torch.nn.Module") -> tuple[list[list[Any]], list["torch.Ten
             scattered.append(tensor)
             continue
         bits = _bits(tensor.as_strided((span,), (1,)))
+        shown = bits.numpy() if _on_cpu(bits) else bits
         if span >= LARGE:
-            large.append([bits])
+            large.append([shown])
         else:
-            small.setdefault(bits.dtype, []).append(bits)
+            small.setdefault(bits.dtype, []).append(shown)
     return large + list(small.values()), scattered
 
 
-def _bits(flat: "torch.Tensor") -> Any:
-    """Numbers as bits, as which NaN equals itself; in NumPy unless they are on a GPU."""
+def _bits(flat: "torch.Tensor") -> "torch.Tensor":
+    """Numbers as bits, as which NaN equals itself."""
     import torch
 
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    bits = flat.view(kinds.get(flat.element_size(), torch.uint8))
-    return bits if bits.is_cuda else bits.cpu().numpy()
+    return flat.view(kinds.get(flat.element_size(), torch.uint8))
+
+
+def _on_cpu(bits: "torch.Tensor") -> bool:
+    """Whether NumPy sees them where they are."""
+    return bits.device.type == "cpu"
+
+
+def _present(bits: Any) -> Any:
+    """What is there now, in NumPy or on a GPU; from other devices it is copied each time."""
+    return bits if isinstance(bits, np.ndarray) or bits.is_cuda else bits.cpu().numpy()

@@ -98,7 +98,8 @@ def tune(subject: Tunable, batches: Sequence[int], model: str, machine: str) -> 
 
 
 def choose(subject: Tunable, batches: Sequence[int], clock: Callable[[], float] = time.perf_counter) -> Choice:
-    """The fastest way, and the fastest of the batch sizes: each change is kept if rows then take less time.
+    """The fastest way, and the fastest of the batch sizes: each change is kept if rows then take less time. It belongs
+    inside `own_caches`.
 
     A way that fails, or whose scores differ from pass to pass, is left out. If the graph as it is turns out to be as
     fast at the end, the changes were timed while something else was at work, and none is kept.
@@ -293,13 +294,13 @@ def own_caches() -> Iterator[None]:
     raised: Exception | None = None
     with ExitStack() as own:
         own.enter_context(ONE_AT_A_TIME)
+        _same_assembler()  # first: torch before 2.11 gives the environment back as it was here
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
         settings = {**CACHES, **dict.fromkeys(NOT_WANTED, False), **QUIET}
         own.enter_context(inductor.patch({name: each for name, each in settings.items() if hasattr(inductor, name)}))
         own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
         own.enter_context(_same_names())
-        _same_assembler()
         try:
             yield
         except Exception as error:  # torch would keep the caches for whoever looks for the error

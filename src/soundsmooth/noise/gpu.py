@@ -24,8 +24,9 @@ CHUNK = 1 << 36
 #: Room for the undecided elements of a request: this many, and four times their mean.
 FEW_UNDECIDED, TIMES_THE_MEAN = 256, 4
 SIGN = 1 << 31
-#: Inputs that are kept on the GPU have so many coordinates together: 16 MB, some 1300 images of CIFAR-10.
-KEPT_INPUTS = 1 << 22
+#: As many inputs are kept on the GPU as have so many coordinates together: 16 MB, some 1300 images of CIFAR-10. A small
+#: input counts as one that fills the least memory that torch gives.
+KEPT_INPUTS, LEAST_INPUT = 1 << 22, 128
 
 
 class Request(NamedTuple):
@@ -98,12 +99,14 @@ class GpuSampler:
         found = self.noisy_together([Request(bits, x, first, copies)])
         if found is None or (sure and bool(found.doubt.item())):
             exact = self._cpu.noisy(bits, x, first, copies)
-            return Noisy(self._empty(copies, x.shape).copy_(self._torch.from_numpy(exact.values)), exact.lost)
+            out = self._empty(copies, x.shape) if found is None else found.values
+            return Noisy(out.copy_(self._torch.from_numpy(exact.values)), exact.lost)
         return Noisy(found.values, (), None) if sure else found
 
     def noisy_together(self, requests: Sequence[Request]) -> Noisy | None:
         """Noisy copies for several requests, one after the other, made at once: starting a kernel takes longer than a
-        small request. They have one key, one purpose and inputs of one shape. None for what the kernel cannot do.
+        small request. The requests have one key, one purpose and inputs of one shape. None for what the kernel cannot
+        do.
 
         Guarantee: as for `noisy`; a doubt is one of all requests.
         """
@@ -214,7 +217,7 @@ class GpuSampler:
         at = self._stream(), whole, x.shape, x.tobytes()
         found = self._inputs.get(at)
         if found is None:
-            while self._inputs and x.size + sum(each.numel() for each in list(self._inputs.values())) > KEPT_INPUTS:
+            while self._inputs and (len(self._inputs) + 1) * max(x.size, LEAST_INPUT) > KEPT_INPUTS:
                 self._inputs.pop(next(iter(self._inputs)), None)  # another thread may be doing the same
             flat = x.reshape(-1, 16).T if whole else x
             found = self._inputs[at] = self._upload(flat.astype(np.int32, order="C"))

@@ -126,7 +126,7 @@ def noisy(
     if many:
         part = tl.load(parts + count * FIELDS + tl.program_id(0))
         x, offset, s0, s1, first, total, program = _part(parts + part * FIELDS, x)
-        out += offset * size // 64 if whole else offset
+        out += tl.multiple_of(offset * size // 64, 2) if whole else offset  # a part begins with a block
         c0, skipped = (first >> 4).to(tl.uint32), first % 16
         w13 = w13 | ((first >> 36).to(tl.uint32) << 16)
         begin -= program * RUNS
