@@ -15,7 +15,8 @@ has, and on each half of the stored CIFAR-10 runs. The votes of the first two ar
 classifiers and by the ResNet-110 of each σ. Everything is expected, by the recursion of simulate.py.
 
 A ResNet-110 takes long. So its images get 1000 votes. Those that say more than 0.98, and leave the largest radius open,
-are replaced by 10 000 new ones. On a GPU it runs in float16, channels last, as in the stored runs.
+are replaced by 10 000 new ones. On a GPU it runs in float16, channels last, as in the stored runs. With `--artifact` it
+runs with tuned kernels, for batches of `--few` copies, which are kept in FOLDER/σ.artifact or taken from there.
 """
 
 import argparse
@@ -79,26 +80,32 @@ def voted_fashion(sigma: str) -> dict[str, Any]:
     return _row_of_votes(FASHION, sigma, run)
 
 
-def voted_others(sigma: str, archive: Path) -> dict[str, Any]:
+def voted_others(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
     """Votes for CIFAR-10 images under one σ: a few, and more where these cannot tell."""
-    with np.load(archive) as held:
-        images, labels = held["x"][FIRST::STEP], held["y"][FIRST::STEP]
+    with np.load(asked.cifar10) as held:
+        images, labels = (held[name][asked.first :: asked.step] for name in "xy")
     network = networks.network(networks.weights_file(sigma))
-    way: dict[str, Any] = {"compile": "torch-compile", "batch_size": 100}
-    if torch.cuda.is_available():
-        way = {"compile": "none", "batch_size": FEW, "dtype": "fp16", "channels_last": True, "device": "cuda:0"}
-    smooth = ss.Smoother(network, sigma, layout="nhwc-to-nchw", **way)
-    run = list(smooth.certify_all(images, labels, n=FEW, seed=f"price {sigma}", progress=True))
+    smooth = ss.Smoother(network, sigma, layout="nhwc-to-nchw", **_way(sigma, asked))
+    run = list(smooth.certify_all(images, labels, n=asked.few, seed=f"price {sigma}", progress=True))
     highest = simulate.thresholds_for(float(sigma))[-1]
-    unsure = [place for place, each in enumerate(run) if _is_unsure(_hits(each), highest)]
-    again = smooth.certify_all(images[unsure], labels[unsure], n=MORE, seed=f"price {sigma}, more", progress=True)
+    unsure = [place for place, each in enumerate(run) if _is_unsure(_hits(each), asked.few, highest)]
+    again = smooth.certify_all(images[unsure], labels[unsure], n=asked.more, seed=f"price {sigma}, more", progress=True)
     for place, each in zip(unsure, again, strict=True):
         run[place] = each
     return _row_of_votes(OTHERS, sigma, run)
 
 
-def _is_unsure(hits: int, highest: float) -> bool:
-    return hits >= HIGH * FEW and clopper_pearson_below(hits, FEW, LEVEL) <= highest
+def _way(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
+    gpu = {"dtype": "fp16", "channels_last": True, "device": "cuda:0"} if torch.cuda.is_available() else {}
+    if asked.artifact is not None:
+        return {"compile": "tuned", "batch_size": asked.few, "artifact": asked.artifact / f"{sigma}.artifact", **gpu}
+    return (
+        {"compile": "none", "batch_size": asked.few, **gpu} if gpu else {"compile": "torch-compile", "batch_size": 100}
+    )
+
+
+def _is_unsure(hits: int, copies: int, highest: float) -> bool:
+    return hits >= HIGH * copies and clopper_pearson_below(hits, copies, LEVEL) <= highest
 
 
 def _hits(certificate: ss.Certificate) -> int:
@@ -117,9 +124,9 @@ def _row_of_votes(name: str, sigma: str, run: Sequence[ss.Certificate]) -> dict[
     }
 
 
-def vote(target: Path, archive: Path | None, sigmas: Sequence[str]) -> None:
-    for sigma in sigmas:
-        row = voted_fashion(sigma) if archive is None else voted_others(sigma, archive)
+def vote(target: Path, asked: argparse.Namespace) -> None:
+    for sigma in asked.sigma:
+        row = voted_fashion(sigma) if asked.cifar10 is None else voted_others(sigma, asked)
         rows = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
         others = [each for each in rows if (each["images"], each["sigma"]) != (row["images"], sigma)]
         write(target, [*others, row])
@@ -228,6 +235,9 @@ def main() -> None:
     voting.add_argument("target", type=Path)
     voting.add_argument("--cifar10", type=Path, metavar="TEST.npz", help="vote for CIFAR-10 instead of Fashion-MNIST")
     voting.add_argument("--sigma", nargs="+", default=SIGMAS, choices=SIGMAS)
+    for name, usual in (("first", FIRST), ("step", STEP), ("few", FEW), ("more", MORE)):
+        voting.add_argument(f"--{name}", type=int, default=usual, help=f"{usual}, if not given")
+    voting.add_argument("--artifact", type=Path, metavar="FOLDER", help="of tuned kernels, one file for each σ")
     chosen = commands.add_parser("choose")
     chosen.add_argument("votes", type=Path)
     chosen.add_argument("target", type=Path)
@@ -236,7 +246,7 @@ def main() -> None:
     shown.add_argument("page", type=Path)
     given = parser.parse_args()
     if given.command == "vote":
-        vote(given.target, given.cifar10, given.sigma)
+        vote(given.target, given)
     elif given.command == "choose":
         choose(given.votes, given.target)
     else:

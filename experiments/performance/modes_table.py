@@ -64,7 +64,12 @@ def processor_row(found: dict[str, Any], mode: str) -> list[str]:
 def whole_runs(found: Sequence[dict[str, Any]]) -> str:
     """Runs with tuned kernels, from promise to certificates, beside the field's script; then in other processes."""
     head = ["network", "n", "images", "precision", "batch", "s an image", "the field's script", "times as long"]
-    head += ["first run, tuning included, s", "artifact, MB", "images with other votes in a continued run", "in a replay"]
+    head += [
+        "first run, tuning included, s",
+        "artifact, MB",
+        "images with other votes in a continued run",
+        "in a replay",
+    ]
     return table(head, [whole_run(each) for each in found])
 
 
