@@ -34,7 +34,6 @@ ELSEWHERE = {
     "core/cuda_streams.py (TwoStreams)": "needs a GPU",
     "models/compiled.py (CudaGraph)": "needs a GPU",
     "models/compiled.py (Compiled)": "needs a compiler, and minutes",
-    "models/torch_module.py (TorchModel.largest_batch)": "needs a GPU",
     "models/sandbox/confine.py": "runs in the process of the untrusted model",
     "runs/scheduler.py (Scheduler._on_death)": "runs when a worker in another process dies",
 }

@@ -399,9 +399,10 @@ class LateSwitcher(torch.nn.Module):
 def test_flags_are_checked_after_the_last_batch_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LateSwitcher, "calls", 0)
     before = torch.get_num_threads()
+    smooth = ss.Smoother(LateSwitcher(), "0.5", batch_size=100, independence="assumed")
     try:
         with pytest.raises(ValueError, match="the model changed"):
-            ss.Smoother(LateSwitcher(), "0.5", independence="assumed").certify(np.zeros((1, 2, 2), np.uint8), n=200)
+            smooth.certify(np.zeros((1, 2, 2), np.uint8), n=200)
     finally:
         torch.set_num_threads(before)
 

@@ -11,7 +11,7 @@ import torch
 import soundsmooth as ss
 from soundsmooth.core.warn import IndependenceWarning
 from soundsmooth.models import speed, voting_graphs
-from soundsmooth.models.speed import FASTER, PAYS, ROUNDS, describe_slower, faster_compiled
+from soundsmooth.models.speed import FASTER, PAYS, ROUNDS, describe_slower, faster_compiled, quick_rows
 from soundsmooth.models.torch_module import TorchModel
 
 BATCH = torch.rand(64, 32)
@@ -169,3 +169,55 @@ def test_a_measurement_that_fails_ends_no_run() -> None:
         raise torch.cuda.OutOfMemoryError("the module needs more memory than its graph")
 
     assert describe_slower(broken, torch.exp, BATCH) is None
+
+
+# --- batches on a processor -----------------------------------------------------------------------------------
+
+
+class Wide(torch.nn.Module):
+    """Its second layer gives 16 numbers, 64 bytes, for each row, and the others give less."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.wide, self.last = torch.nn.Linear(4, 2), torch.nn.Linear(2, 16), torch.nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.last(self.wide(self.first(x)))
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("small", "threads", "rows"),
+    [(64, 100, 100), (64, 99, 50), (64 * 26, 1, 25), (64 * 12, 2, 20), (64, 1, 1), (1, 1, 1)],
+)
+def test_a_batch_is_so_small_that_each_layers_output_is(
+    small: int, threads: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest divisor of 100: the copies of a hundred, or of some hundreds, fill such batches."""
+    monkeypatch.setattr(speed, "SMALL_OUTPUT", small)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    module = Wide()
+    assert quick_rows(module, torch.zeros(1, 4), 100) == rows
+    assert not any(layer._forward_hooks for layer in module.modules())
+
+
+def test_a_module_that_cannot_be_watched_keeps_the_usual_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with it is said when it votes."""
+    monkeypatch.setattr(speed, "SMALL_OUTPUT", 64)
+    module = Wide()
+    assert quick_rows(module, torch.zeros(1, 5), 100) == 100
+    assert not any(layer._forward_hooks for layer in module.modules())
+    traced = torch.jit.trace(Wide(), torch.zeros(1, 4))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert quick_rows(traced, torch.zeros(1, 4), 100) == 10  # of a traced one only the scores are seen
+
+
+def test_the_batch_of_a_run_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is promised; one that is given stays as it is."""
+    monkeypatch.setattr(speed, "SMALL_OUTPUT", 64 * 12)
+    module = torch.nn.Sequential(torch.nn.Flatten(), Wide()).eval()
+    x = np.full((1, 2, 2), 99, np.uint8)
+    found = ss.Smoother(module, "0.25", device="cpu", threads=1).certify(x, n=200)
+    assert found.promise.values["batch"] == "10"
+    given = ss.Smoother(module, "0.25", device="cpu", threads=1, batch_size=40).certify(x, n=200)
+    assert given.promise.values["batch"] == "40"

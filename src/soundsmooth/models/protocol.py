@@ -183,7 +183,7 @@ class Model(ABC):
         raise ValueError("a Python function may not be thread-safe; leave out workers")
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        """The largest batch that fits into memory, at most `wanted`."""
+        """The largest batch that fits into memory and is not slower for its size, at most `wanted`."""
         return wanted
 
     def flags(self) -> Mapping[str, str]:

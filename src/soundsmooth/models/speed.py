@@ -23,6 +23,35 @@ MOST_NAMED = 3
 PAYS = 300.0
 #: What is compiled is taken if it takes at most this share of the time.
 FASTER = 0.97
+#: Bytes that a layer may give for a batch, for each thread of a processor. Larger tensors leave the caches, and the C
+#: library takes their memory from the system each time.
+SMALL_OUTPUT = 4 << 20
+
+
+def quick_rows(module: "torch.nn.Module", row: "torch.Tensor", most: int) -> int:
+    """A divisor of `most`: the largest for which every layer's output is small on this processor.
+
+    `most` if the layers cannot be watched. What is wrong with a module is said when it votes.
+    """
+    import torch
+
+    sizes, hooks = [1], []
+
+    def note(_layer: object, _given: object, found: object) -> None:
+        each = found if isinstance(found, tuple | list) else (found,)
+        sizes.extend(value.nbytes for value in each if isinstance(value, torch.Tensor))
+
+    try:
+        hooks += [layer.register_forward_hook(note) for layer in module.modules()]
+        with torch.inference_mode():
+            module(row)
+    except Exception:
+        return most
+    finally:
+        for hook in hooks:
+            hook.remove()
+    room = SMALL_OUTPUT * torch.get_num_threads() // max(sizes)
+    return max((rows for rows in range(1, most + 1) if most % rows == 0 and rows <= room), default=1)
 
 
 def describe_slower(

@@ -18,6 +18,7 @@ from .outputs import Output, output_flag
 from .protocol import Identity, Model, Votes
 from .recipe import ModelRecipe
 from .snapshot import Snapshot
+from .speed import quick_rows
 from .torch_devices import check_no_kernel_is_timed, device_kind, device_named, device_of
 from .torch_flags import torch_flags
 from .torch_kind import GRAPH, SHORTENED, TORCH_KIND
@@ -309,7 +310,11 @@ class TorchModel(Model):
         return Votes(labels if self._device.type == "cuda" else labels.cpu().numpy(), classes)
 
     def largest_batch(self, shape: tuple[int, ...], wanted: int) -> int:
-        """Halve until a forward pass fits beside a second batch of noise. Decided once; the promise fixes it."""
+        """On a processor, so many rows that what each layer gives is small. On a GPU, halve until a forward pass fits
+        beside a second batch of noise. Decided once; the promise fixes it.
+        """
+        if self._device.type == "cpu":
+            return quick_rows(self._module, self._example(shape, 1), wanted)
         if self._device.type != "cuda":
             return wanted
         batch = wanted

@@ -88,7 +88,8 @@ class Smoothing:
         at = (shape, n, stops_early)
         if at not in self._chosen:
             largest = self._batch_for_looks if stops_early else self._largest_batch
-            self._chosen[at] = CPU_BATCH if self.model.placement is None else largest(shape, n)
+            on_cpu = self.model.placement is None
+            self._chosen[at] = self.model.largest_batch(shape, CPU_BATCH) if on_cpu else largest(shape, n)
         return self._chosen[at]
 
     def _largest_batch(self, shape: tuple[int, ...], n: int) -> int:
