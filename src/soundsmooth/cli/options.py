@@ -222,7 +222,7 @@ OPTIONS = (
     Option("every", INTEGER, To.DATA, SMOOTHING, "Take each image whose number is a multiple of EVERY.", "1",
            panel=MODEL, alias="--skip"),
     Option("batch_size", INTEGER, To.SMOOTHER, SMOOTHING, "Rows of a batch.",
-           "100; on a GPU the most that fit, up to 10000", alias="--batch"),
+           "100, fewer for large torch models; on a GPU the most that fit, up to 10000", alias="--batch"),
     Option("device", TEXT, To.SMOOTHER, ALL,
            "Where the model runs: cpu, cuda, cuda:1 …", "where the model is", panel=MODEL),
     Option("dtype", TEXT, To.SMOOTHER, ALL, "Precision of torch models: float32, bf16 or fp16.", "float32", panel=MODEL,
