@@ -94,8 +94,8 @@ MUTANTS = (
         9,
         "several images select by the noise that estimates",
         f"{SRC}/noise/sources.py",
-        "Keystream(each.key, ranges[0].purpose, each.stream)",
-        "Keystream(each.key, Purpose.ESTIMATION, each.stream)",
+        "source.bits(each.purpose)",
+        "source.bits(Purpose.ESTIMATION)",
         ("tests/smoothing/test_voting_on_gpu.py::test_noise_for_several_images_is_made_together",),
     ),
     Mutant(

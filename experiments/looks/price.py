@@ -99,9 +99,9 @@ def _way(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
     gpu = {"dtype": "fp16", "channels_last": True, "device": "cuda:0"} if torch.cuda.is_available() else {}
     if asked.artifact is not None:
         return {"compile": "tuned", "batch_size": asked.few, "artifact": asked.artifact / f"{sigma}.artifact", **gpu}
-    return (
-        {"compile": "none", "batch_size": asked.few, **gpu} if gpu else {"compile": "torch-compile", "batch_size": 100}
-    )
+    if gpu:
+        return {"compile": "none", "batch_size": asked.few, **gpu}
+    return {"compile": "torch-compile", "batch_size": 100}
 
 
 def _is_unsure(hits: int, copies: int, highest: float) -> bool:

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "performance"))
-
 sys.path.insert(0, str(Path(__file__).parents[1] / "cifar10"))
 
 import certify as cifar10

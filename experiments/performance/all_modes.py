@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--ready", type=float, default=330, help="seconds that a network may prepare")
     parser.add_argument("--seconds", type=float, default=560, help="seconds for all of them")
-    parser.add_argument("--together", type=int, default=4, help="so many networks")
+    parser.add_argument("--together", type=int, default=4, help="how many networks prepare at once")
     parser.add_argument("--networks", nargs="+", choices=[each.name for each in COMPARISONS])
     parser.add_argument(
         "--others", type=shlex.split, default=[], help='others="--n 200": prevail over a network\'s own'

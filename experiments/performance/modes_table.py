@@ -24,16 +24,17 @@ OVER = {"the same": "{mode} forward", "eager": "module forward", "torch.compile"
 
 def main(page: Path, sources: Sequence[Path]) -> None:
     found = [json.loads(source.read_text()) for source in sources]
-    whole = [each for each in found if FIRST in each]
-    on_gpu, on_cpu = ([each for each in found if FIRST not in each and (each["device"] == "cpu") == cpu]
-                      for cpu in (False, True))  # fmt: skip
-    for mark, text, some in (
-        ("modes", rows, on_gpu),
-        ("modes on a processor", processor_rows, on_cpu),
-        ("end to end", whole_runs, whole),
-    ):
+    for mark, text in (("modes", rows), ("modes on a processor", processor_rows), ("end to end", whole_runs)):
+        some = [each for each in found if mark_of(each) == mark]
         if some:
             fill(page, mark, text(some))
+
+
+def mark_of(found: dict[str, Any]) -> str:
+    """Where it goes in the page."""
+    if FIRST in found:
+        return "end to end"
+    return "modes on a processor" if found["device"] == "cpu" else "modes"
 
 
 def rows(found: Sequence[dict[str, Any]]) -> str:

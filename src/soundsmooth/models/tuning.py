@@ -151,10 +151,8 @@ def _made(subject: Tunable, way: Way) -> _Tried:
 
 def _recorded(made: _Tried) -> _Tried:
     """The same kernels, launched at once."""
-    import torch
-
-    with torch.inference_mode():
-        return _Tried(made.way._replace(recorded=True), CudaGraph(made.forward, made.rows), made.rows)
+    way = made.way._replace(recorded=True)
+    return made._replace(way=way, forward=launched(made.forward, way._replace(compiled=False), made.rows))
 
 
 def _repeats(made: _Tried) -> bool:
@@ -294,7 +292,7 @@ def own_caches() -> Iterator[None]:
     raised: Exception | None = None
     with ExitStack() as own:
         own.enter_context(ONE_AT_A_TIME)
-        _same_assembler()  # first: torch before 2.11 gives the environment back as it was here
+        _same_assembler()  # first: older versions of torch give the environment back as it was here
         own.enter_context(fresh_cache())
         own.enter_context(CacheArtifactManager.with_fresh_cache())
         settings = {**CACHES, **dict.fromkeys(NOT_WANTED, False), **QUIET}

@@ -266,14 +266,16 @@ def _key(bits: Keystream) -> list[int]:
 
 def _parts(requests: Sequence[Request], programs: Sequence[int]) -> np.ndarray[Any, Any]:
     """What the kernels read of many requests: the fields of each, and for each program its request."""
-    fields = np.zeros((len(requests), 6), np.int64)
-    fields[:, 0] = np.arange(len(requests)) * requests[0].x.size
-    fields[:, 2] = np.array([each.bits.stream for each in requests], np.uint64).view(np.int64)
-    fields[:, 3] = [each.element for each in requests]
-    fields[:, 4] = [each.total for each in requests]
-    fields[1:, 1] = np.cumsum(fields[:-1, 4])
-    fields[1:, 5] = np.cumsum(programs[:-1])
-    return np.concatenate([fields.reshape(-1), np.repeat(np.arange(len(requests)), programs)])
+    numbers, totals = np.arange(len(requests)), [each.total for each in requests]
+    streams = np.array([each.bits.stream for each in requests], np.uint64).view(np.int64)
+    elements = [each.element for each in requests]
+    fields: list[Any] = [numbers * requests[0].x.size, _starts(totals), streams, elements, totals, _starts(programs)]
+    return np.concatenate([np.stack(fields, axis=1).reshape(-1), np.repeat(numbers, programs)], dtype=np.int64)
+
+
+def _starts(sizes: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Where each begins, if they lie one after the other."""
+    return np.cumsum([0, *sizes[:-1]])
 
 
 def _signed(value: int) -> int:

@@ -33,8 +33,11 @@ class FreshNoise:
     key: bytes
     stream: int
 
+    def bits(self, purpose: Purpose) -> Keystream:
+        return Keystream(self.key, purpose, self.stream)
+
     def noisy(self, purpose: Purpose, x: Levels, first: int, copies: int, sure: bool = False) -> Noisy:
-        return self.sampler.noisy(Keystream(self.key, purpose, self.stream), x, first, copies, sure)
+        return self.sampler.noisy(self.bits(purpose), x, first, copies, sure)
 
 
 @dataclass
@@ -94,9 +97,11 @@ def _made_together(ranges: Sequence[CopyRange]) -> Noisy | None:
     sampler = fresh[0].sampler if len(fresh) == len(ranges) and len(kinds) == 1 else None
     if not isinstance(sampler, GpuSampler) or len({(each.purpose, each.x.shape) for each in ranges}) > 1:
         return None
-    streams = [Keystream(each.key, ranges[0].purpose, each.stream) for each in fresh]
     return sampler.noisy_together(
-        [Request(bits, each.x, each.copies.start, len(each.copies)) for bits, each in zip(streams, ranges, strict=True)]
+        [
+            Request(source.bits(each.purpose), each.x, each.copies.start, len(each.copies))
+            for source, each in zip(fresh, ranges, strict=True)
+        ]
     )
 
 

@@ -85,10 +85,10 @@ class Smoothing:
             return self.batch
         if self.model.tuned_batch is not None:
             return self.model.tuned_batch
-        at = (shape, n, stops_early)
+        on_cpu = self.model.placement is None
+        at: tuple[object, ...] = (shape,) if on_cpu else (shape, n, stops_early)
         if at not in self._chosen:
             largest = self._batch_for_looks if stops_early else self._largest_batch
-            on_cpu = self.model.placement is None
             self._chosen[at] = self.model.largest_batch(shape, CPU_BATCH) if on_cpu else largest(shape, n)
         return self._chosen[at]
 
