@@ -96,6 +96,37 @@ def test_what_was_faster_only_for_a_while_is_not_kept(monkeypatch: pytest.Monkey
     assert found.gain == pytest.approx(1)
 
 
+def test_other_programs_change_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They slow most passes down, of some ways more than of others; the quickest passes tell."""
+    timed = Timed(monkeypatch, lambda way: 0.5 if way.compiled else 1.0, module=1.0)
+    usual, passes = timed.launched, [0]
+
+    def launched(graph: object, way: Way, rows: torch.Tensor):
+        forward, waiting = usual(graph, way, rows), timed.taking(3.0 if way.compiled else 0.3)
+
+        def disturbed(batch: torch.Tensor) -> torch.Tensor:
+            passes[0] += 1
+            if passes[0] % 7 > 2:
+                waiting(batch)
+            return forward(batch)
+
+        return disturbed
+
+    monkeypatch.setattr(tuning, "launched", launched)
+    found = timed.choose(8)
+    assert found.way.compiled
+    assert found.gain == pytest.approx(2)
+
+
+def test_short_passes_are_timed_together_and_count_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass of the graph takes longer than the least time, and two of the compiled graph do."""
+    least = tuning.LEAST_SECONDS
+    timed = Timed(monkeypatch, lambda way: (0.9 if way.compiled else 1.5) * least / 8, module=1.5 * least / 8)
+    found = timed.choose(8)
+    assert found.way.compiled
+    assert found.gain == pytest.approx(1.5 / 0.9)
+
+
 def test_smaller_batches_are_tried_as_long_as_they_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = Timed(monkeypatch, lambda way: {8: 1.0, 6: 0.8, 4: 0.9, 2: 0.1}[way.batch])
     assert timed.choose(8, 6, 4, 2).way == Way(6)

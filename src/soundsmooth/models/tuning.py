@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from statistics import median
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +22,11 @@ from .speed import free_memory, seconds_of_passes
 if TYPE_CHECKING:
     import torch
 
-#: Rounds in which two ways are timed in turn.
-ROUNDS = 5
+#: Rounds in which two ways are timed in turn. There are more while the quickest few of a way differ, as they do where
+#: other programs are at work.
+ROUNDS, MOST_ROUNDS, QUICKEST = 5, 60, 3
+#: They differ if the slowest of them takes so many times as long as the quickest.
+ALIKE = 1.01
 #: What is timed at once takes at least so many seconds.
 LEAST_SECONDS = 0.02
 #: A way is taken in place of another if it takes at most this share of its time.
@@ -82,6 +84,10 @@ class Choice(NamedTuple):
         return found if self.failed is None else f"{found}; torch cannot compile it here: {self.failed}"
 
 
+class _NoGraphError(ValueError):
+    """A module has none with folded normalisation, or none that is proved."""
+
+
 class _Tried(NamedTuple):
     """One way, ready to run."""
 
@@ -136,6 +142,8 @@ def _try(subject: Tunable, way: Way, best: _Tried, failures: list[str], clock: C
     try:
         made = _recorded(best) if way == best.way._replace(recorded=True) else _made(subject, way)
         return made if _repeats(made) and _ratio(best, made, clock) <= WORTH else None
+    except _NoGraphError:
+        return None
     except Exception as error:  # of torch's compiler, of the C++ compiler that it calls, of the GPU's memory
         failures.extend([first_line(error)] if way.compiled else [])
         free_memory()
@@ -145,7 +153,7 @@ def _try(subject: Tunable, way: Way, best: _Tried, failures: list[str], clock: C
 def _made(subject: Tunable, way: Way) -> _Tried:
     graph, rows = subject.graph_of(way.batch, way.folded), subject.batch_of(way.batch)
     if graph is None:
-        raise ValueError("there is no such graph")
+        raise _NoGraphError("there is no such graph")
     return _Tried(way, launched(graph, way, rows), rows)
 
 
@@ -161,13 +169,18 @@ def _repeats(made: _Tried) -> bool:
 
 
 def _ratio(before: _Tried, after: _Tried, clock: Callable[[], float]) -> float:
-    """The time of a row after over that before: medians of passes in turn."""
-    passes = [_passes(each, clock) for each in (before, after)]
-    rounds = [
-        [seconds_of_passes(each.forward, each.rows, count, clock) / each.way.batch for each, count in passes]
-        for _ in range(ROUNDS)
-    ]
-    return median(after for _, after in rounds) / median(before for before, _ in rounds)
+    """The time of a row after over that before, of passes in turn. The quickest count: other programs only take time."""
+    passes, seconds = [_passes(each, clock) for each in (before, after)], (list[float](), list[float]())
+    while len(seconds[0]) < ROUNDS or (len(seconds[0]) < MOST_ROUNDS and not all(map(_is_settled, seconds))):
+        for (each, count), taken in zip(passes, seconds, strict=True):
+            taken.append(seconds_of_passes(each.forward, each.rows, count, clock) / count / each.way.batch)
+    return min(seconds[1]) / min(seconds[0])
+
+
+def _is_settled(seconds: Sequence[float]) -> bool:
+    """Whether the quickest are alike: nothing else was at work in these."""
+    quickest = sorted(seconds)[:QUICKEST]
+    return quickest[-1] <= ALIKE * quickest[0]
 
 
 def _passes(tried: _Tried, clock: Callable[[], float]) -> tuple[_Tried, int]:
