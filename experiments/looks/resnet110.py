@@ -70,6 +70,7 @@ def measure(asked: argparse.Namespace, sigma: str, images: Inputs) -> dict[str, 
     networks_of = {batch: _network(asked, sigma, batch) for batch in (asked.batch, asked.plain_batch)}
     for batch, network in networks_of.items():  # the compiler's work
         run(None, network, first(images, 2), settings(n=2 * batch))
+        run(None, network, first(images, 8), with_looks)  # noise for several images is a kernel of its own
     if asked.turns:
         wait_for_turn()
     found = run(asked.out / f"looks_{name}.db", networks_of[asked.batch], images, with_looks)

@@ -32,22 +32,26 @@ class Comparison(NamedTuple):
         return self.network.replace(" ", "-")
 
 
-FAST = ("--n", "100000", "--images", "1", "--rounds", "5", "--batch", "10000")
-LARGE = ("--n", "5000", "--dtype", "bf16", "--images", "1", "--rounds", "5", "--batch", "500")
+#: One thread each: those of several processes would wait for each other.
+ALL = ("--images", "1", "--rounds", "3", "--threads", "1")
+FAST = (*ALL, "--n", "100000", "--batch", "10000")
+LARGE = (*ALL, "--n", "10000", "--batch", "500", "--dtype", "bf16")
+CONVOLUTIONS = (*LARGE, "--channels-last")
 #: Those with aims of their own first, then attention, then the rest.
 COMPARISONS = (
-    Comparison("resnet110", (*FAST, "--dtype", "fp16")),
-    Comparison("resnet50", LARGE),
-    *(
-        Comparison(network, LARGE)
-        for network in (
-            "torchvision vit_b_16", "transformers vit", "timm-style vit", "torchvision swin_t", "torchvision maxvit_t",
-            "torchvision resnet50", "torchvision convnext_tiny", "torchvision efficientnet_v2_s",
-            "torchvision densenet121", "torchvision regnet_y_8gf",
-        )
-    ),
+    Comparison("torchvision vit_b_16", LARGE),
+    Comparison("transformers vit", LARGE),
+    Comparison("timm-style vit", LARGE),
+    Comparison("resnet110", (*FAST, "--dtype", "fp16", "--channels-last")),
     Comparison("u-net", (*FAST, "--dtype", "bf16")),
-)  # fmt: skip
+    Comparison("torchvision swin_t", LARGE),
+    Comparison("torchvision resnet50", CONVOLUTIONS),
+    Comparison("torchvision convnext_tiny", CONVOLUTIONS),
+    Comparison("torchvision maxvit_t", LARGE),
+    Comparison("torchvision efficientnet_v2_s", CONVOLUTIONS),
+    Comparison("torchvision densenet121", CONVOLUTIONS),
+    Comparison("torchvision regnet_y_8gf", CONVOLUTIONS),
+)
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ Everything is measured side by side in this one call: each round times every for
 begins with another one. OUT gets one JSON object. `modes_table.py` makes a table of several. Without a GPU it runs on
 the processor.
 
+Selection has one batch, as large as the others, so that nothing is compiled for another size.
+
 A forward is as many passes as the certification needs, on batches that lie ready, in the way and in the batches that
 the certification has. `module` is the module itself, in eager mode and in the batches of the first way. `compiled` is
 what people write: torch.compile over the module, with torch's own defaults, in the same batches.
@@ -28,7 +30,7 @@ from turns import wait_for_turn
 import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Inputs, secret
-from soundsmooth.certification.settings import settings
+from soundsmooth.certification.settings import Settings, settings
 from soundsmooth.lab.bench.pairs import Alternated, alternate
 from soundsmooth.models.environment import environment
 from soundsmooth.runs.run import finish_run, start_run
@@ -145,7 +147,7 @@ class Mode:
         self.module = None if small else zoo.network(asked.network)
         shape = (1, 28, 28) if small else zoo.NETWORKS[asked.network].shape
         levels = np.random.default_rng(0).integers(0, 256, (asked.images, *shape)).astype(np.int16)
-        self._inputs = Inputs(tuple(range(asked.images)), tuple(levels), (0,) * asked.images)
+        self._inputs = Inputs(tuple(range(asked.images)), tuple(levels), (None,) * asked.images)
         options: dict[str, Any] = {"threads": asked.threads, "batch_size": asked.batch}
         if not small:
             options |= {"device": asked.device, "dtype": asked.dtype, "compile": mode}
@@ -154,9 +156,9 @@ class Mode:
         self._smooth = ss.Smoother(source, SIGMA, **options)
         self.certify()
         self._model: Any = self._smooth.smoothing.model
-        chosen = settings(n=asked.n, n0=N0)
+        chosen = self._settings()
         batch = self._smooth.smoothing.batch_of(shape, chosen)
-        self._passes = [(min(batch, N0), -(-N0 // min(batch, N0))), (batch, -(-asked.n // batch))]
+        self._passes = [(min(batch, chosen.n0), -(-chosen.n0 // batch)), (batch, -(-asked.n // batch))]
         self._rows = {rows: self._batch(rows, shape) for rows, _ in self._passes}
         self.described = {
             "batch": batch,
@@ -165,6 +167,9 @@ class Mode:
             "slower": self._model.slower,
             "ready after": round(time.perf_counter() - start, 1),
         }
+
+    def _settings(self) -> Settings:
+        return settings(n=self._asked.n, n0=max(N0, self._asked.batch or 0))
 
     def _batch(self, rows: int, shape: tuple[int, ...]) -> Any:
         values = np.random.default_rng(1).normal(0.5, 0.4, (rows, *shape)).astype(np.float32)
@@ -212,7 +217,7 @@ class Mode:
     def certify(self) -> None:
         """A run in memory, from promise to certificates."""
         pool = self._smooth.pool()
-        plan, store = start_run(pool, self._inputs, settings(n=self._asked.n, n0=N0), secret())
+        plan, store = start_run(pool, self._inputs, self._settings(), secret())
         finish_run(plan, store).close()
 
 

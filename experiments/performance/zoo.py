@@ -60,7 +60,7 @@ class VisionTransformer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = self.patches(x).flatten(2).transpose(1, 2)
-        rows = torch.cat([self.head_token.expand(len(x), -1, -1), rows], dim=1) + self.places
+        rows = torch.cat([self.head_token.expand(x.shape[0], -1, -1), rows], dim=1) + self.places
         return self.head(self.norm(self.blocks(rows))[:, 0])
 
 

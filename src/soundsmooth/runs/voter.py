@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..certification.certify import ModelChangedError
-from ..core.arrays import Fetched
+from ..core.arrays import Fetched, concatenate
 from ..core.errors import describe_error
 from ..core.grid import Levels
 from ..independence.measure import RowRecheck
@@ -97,7 +97,8 @@ class Voter:
         labels: list[int] = []
         for first in range(0, len(images), size):
             some = images[first : first + size]
-            rows = self._replica.sampler.values(np.stack([*some, *[some[-1]] * (size - len(some))]))
+            rows = self._replica.sampler.values(np.stack(some))
+            rows = concatenate([rows, *[rows[-1:]] * (size - len(some))])  # where they are, which may be a GPU
             labels += Fetched(self._replica.model.vote(rows).labels).array()[: len(some)].tolist()
         return tuple(labels)
 
