@@ -19,9 +19,14 @@ def network() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))
 
 
+def parallel(module: torch.nn.Module) -> torch.nn.Module:
+    """On no GPU: it would move the module to the first one."""
+    return torch.nn.DataParallel(module, device_ids=[])
+
+
 def normalised() -> torch.nn.Sequential:
     """As the field writes it: a first layer, then the network in DataParallel."""
-    return torch.nn.Sequential(torch.nn.Identity(), torch.nn.DataParallel(network()))
+    return torch.nn.Sequential(torch.nn.Identity(), parallel(network()))
 
 
 @pytest.fixture
@@ -44,7 +49,7 @@ CHECKPOINTS: dict[str, Callable[[torch.nn.Module], object]] = {
     "training.pth.tar": lambda net: {
         "epoch": 90,
         "arch": "cifar_resnet110",
-        "state_dict": torch.nn.DataParallel(net).state_dict(),
+        "state_dict": parallel(net).state_dict(),
         "optimizer": torch.optim.Adam(net.parameters()).state_dict(),
     },
     "compiled.pt": lambda net: {"model": with_prefix("_orig_mod.", net), "step": torch.tensor(3)},
@@ -81,9 +86,7 @@ def test_names_with_and_without_data_parallel_fit_either_way(
     """`1.module.…` of a checkpoint, or of the module that it goes into."""
     torch.manual_seed(4)
     source = inside()
-    target = (
-        torch.nn.Sequential(torch.nn.Identity(), network()) if made == "plain" else torch.nn.DataParallel(network())
-    )
+    target = torch.nn.Sequential(torch.nn.Identity(), network()) if made == "plain" else parallel(network())
     path = saved(tmp_path / "w.pth.tar", {"state_dict": source.state_dict()})
     assert model_of(target, weights=path).identity() == model_of(source).identity()
 

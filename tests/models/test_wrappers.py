@@ -24,6 +24,11 @@ def network() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
 
 
+def parallel(module: torch.nn.Module) -> torch.nn.Module:
+    """On no GPU: it would move the module to the first one."""
+    return torch.nn.DataParallel(module, device_ids=[])
+
+
 def inside(wrap: Callable[[torch.nn.Module], torch.nn.Module]) -> torch.nn.Module:
     """Not the whole is wrapped, but a part."""
     return torch.nn.Sequential(torch.nn.Identity(), wrap(network()))
@@ -38,10 +43,10 @@ def compiled(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def several(module: torch.nn.Module) -> torch.nn.Module:
-    return torch.nn.DataParallel(compiled(torch.nn.DataParallel(module)))
+    return parallel(compiled(parallel(module)))
 
 
-WRAPS = [torch.nn.DataParallel, averaged, compiled, several]
+WRAPS = [parallel, averaged, compiled, several]
 
 
 @pytest.mark.parametrize("wrap", WRAPS)
@@ -95,7 +100,7 @@ def test_one_remark_says_what_was_unwrapped_and_how_to_compile() -> None:
 
 
 def test_a_wrapper_that_computes_something_stays() -> None:
-    hooked = torch.nn.DataParallel(network())
+    hooked = parallel(network())
     hooked.register_forward_hook(lambda module, given, scores: -scores)
 
     class Own(torch.nn.DataParallel):
@@ -103,7 +108,7 @@ def test_a_wrapper_that_computes_something_stays() -> None:
             return -self.module(batch)
 
     plain = model_of(network()).vote(BATCH.copy()).labels
-    for module in (hooked, Own(network())):
+    for module in (hooked, Own(network(), device_ids=[])):
         copied = plain_copy(module)
         assert isinstance(copied, torch.nn.DataParallel)
         assert (model_of(module, device="cpu").vote(BATCH.copy()).labels == 1 - plain).all()
@@ -111,7 +116,7 @@ def test_a_wrapper_that_computes_something_stays() -> None:
 
 def test_tensors_that_are_shared_stay_shared() -> None:
     net = network()
-    copied = plain_copy(torch.nn.ModuleList([torch.nn.DataParallel(net), net, compiled(net)]))
+    copied = plain_copy(torch.nn.ModuleList([parallel(net), net, compiled(net)]))
     assert len({id(part) for part in copied}) == 1
     assert next(copied.parameters()).data_ptr() != next(net.parameters()).data_ptr()
 
@@ -171,7 +176,7 @@ def test_a_module_that_cannot_be_copied_is_told_why() -> None:
 
 
 def test_a_wrapper_with_a_forward_of_its_own_stays() -> None:
-    given = torch.nn.DataParallel(network())
+    given = parallel(network())
     plain = model_of(network()).vote(BATCH.copy()).labels
     given.forward = lambda batch: -given.module(batch)
     assert model_of(given).vote(BATCH.copy()).labels.tolist() == (1 - plain).tolist()

@@ -53,6 +53,19 @@ def test_it_counts_what_the_model_gets_right_after_the_last_vote() -> None:
     np.testing.assert_array_equal(model.batches[-1][:5], IMAGES.values(PICTURES.astype(np.int16)))
 
 
+def test_no_image_is_looked_up_only_to_fill_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU 495 more of them would be made on the CPU, and sent there."""
+    looked_up, usual = list[int](), Sampler.values
+
+    def values(sampler: Sampler, levels: npt.NDArray[np.int16]) -> npt.NDArray[np.float32]:
+        looked_up.append(len(levels))
+        return usual(sampler, levels)
+
+    monkeypatch.setattr(Sampler, "values", values)
+    assert certify(Watched(), labels=[0, 0, 1, 1, 1]).clean_accuracy == Fraction(4, 5)
+    assert looked_up == [5]
+
+
 def test_all_images_are_asked_about_in_several_batches_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clean_pass, "TOGETHER", 2)
     assert certify(Watched(), labels=[0, 0, 0, 1, 0]).clean_accuracy == Fraction(4, 5)

@@ -226,7 +226,9 @@ def test_noise_that_is_made_ahead_overwrites_nothing(monkeypatch: pytest.MonkeyP
 
     two = [labels() for _ in range(3)]
 
-    def in_turn(_: object, requests: Iterable[Callable[[], Noisy]], work: cuda_streams.Work) -> Iterator[Any]:
+    def in_turn(
+        _: object, requests: Iterable[Callable[[], Noisy]], work: cuda_streams.Work, ahead: bool
+    ) -> Iterator[Any]:
         return cuda_streams.overlap(None, requests, work)
 
     monkeypatch.setattr("soundsmooth.smoothing.voting.overlap", in_turn)

@@ -169,7 +169,7 @@ def _repeats(made: _Tried) -> bool:
 
 
 def _ratio(before: _Tried, after: _Tried, clock: Callable[[], float]) -> float:
-    """The time of a row after over that before, of passes in turn. The quickest count: other programs only take time."""
+    """The time of a row after over that before. Of passes in turn the quickest count: other programs only take time."""
     passes, seconds = [_passes(each, clock) for each in (before, after)], (list[float](), list[float]())
     while len(seconds[0]) < ROUNDS or (len(seconds[0]) < MOST_ROUNDS and not all(map(_is_settled, seconds))):
         for (each, count), taken in zip(passes, seconds, strict=True):
