@@ -208,10 +208,13 @@ def test_the_witness_alone_refuses_it(name: str) -> None:
     build, shape = ATTACKS[name]
     run = probe(build().SerializeToString(), ["y"])
 
-    def values(batch: np.ndarray) -> dict[str, np.ndarray]:
-        return dict(zip(["y"], run(batch), strict=True))
+    def votes(batch: np.ndarray) -> np.ndarray:
+        return np.asarray(run(batch)[0])
 
-    subject = Subject(values, lambda batch: values(batch)["y"], lambda _, seen: {"y": Value(seen["y"].shape, 0)}, "y")
+    def claims(batch: int) -> dict[str, Value]:
+        return {"y": Value(votes(np.full((batch, *shape), 0.5, np.float32)).shape, 0)}
+
+    subject = Subject(claims, lambda batch, parts: {"y": parts["y"](votes(batch))}, votes, "y")
     with pytest.raises(Unproved, match="the witness disagrees"):
         disagreement(subject, shape, BATCH, fixed=False)
 

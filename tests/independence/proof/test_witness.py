@@ -8,23 +8,29 @@ import numpy.typing as npt
 import pytest
 
 from soundsmooth.independence.proof.values import Unproved, Value
-from soundsmooth.independence.proof.witness import ROWS, Subject, disagreement
+from soundsmooth.independence.proof.witness import LOOKED_AT, ROWS, Part, Subject, disagreement
 
 Array = npt.NDArray[Any]
 
 
-def watched(scores: Callable[[Array], Array], fixed: bool = False, rows: int = 100) -> list[Array]:
+def watched(
+    scores: Callable[[Array], Array], fixed: bool = False, rows: int = 100, kept: list[Array] | None = None
+) -> list[Array]:
     """All batches that a graph of one value gets, watched or not; Unproved if the witness disagrees."""
-    given: list[Array] = []
+    given, kept = list[Array](), [] if kept is None else kept
 
     def votes(batch: Array) -> Array:
         given.append(batch)
         return scores(batch)
 
-    def claims(size: int, values: Mapping[str, Array]) -> Mapping[str, Value]:
-        return {name: Value(value.shape, 0) for name, value in values.items()}
+    def values(batch: Array, parts: Mapping[str, Part]) -> Mapping[str, Array]:
+        kept.append(parts["scores"](votes(batch)))
+        return {"scores": kept[-1]}
 
-    disagreement(Subject(lambda batch: {"scores": votes(batch)}, votes, claims, "scores"), (2, 3), rows, fixed)
+    def claims(size: int) -> Mapping[str, Value]:
+        return {"scores": Value(sums(np.zeros((size, 2, 3), np.float32)).shape, 0)}
+
+    disagreement(Subject(claims, values, votes, "scores"), (2, 3), rows, fixed)
     return given
 
 
@@ -62,6 +68,25 @@ def test_any_row_that_sees_any_other_is_found(rows: int) -> None:
 
             with pytest.raises(Unproved, match="other rows"):
                 watched(spies, fixed=rows != ROWS, rows=rows)
+
+
+def test_few_rows_of_a_large_batch_are_kept() -> None:
+    """A graph for batches of 500 has 500 rows of every value. The first and the last are among those that are kept."""
+    kept: list[Array] = []
+    given = watched(sums, fixed=True, rows=500, kept=kept)
+    assert {len(batch) for batch in given} == {500}
+    assert {part.shape[1] for part in kept} == {LOOKED_AT}
+    np.testing.assert_array_equal(kept[0].ravel()[[0, -1]], sums(given[0])[[0, -1]].ravel())
+
+
+@pytest.mark.parametrize("wrong", ["sees the row before", "sees its position"])
+def test_a_large_batch_whose_rows_see_others_is_found(wrong: str) -> None:
+    def spies(batch: Array) -> Array:
+        found = sums(batch)
+        return found + (np.roll(found, 1, axis=0) if wrong == "sees the row before" else np.arange(len(batch))[:, None])
+
+    with pytest.raises(Unproved, match="other rows" if wrong == "sees the row before" else "its position"):
+        watched(spies, fixed=True, rows=500)
 
 
 def test_a_graph_with_state_is_found() -> None:

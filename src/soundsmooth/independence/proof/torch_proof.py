@@ -1,15 +1,17 @@
 """From a torch module's graph to a report: the argument at the promised batch size, then the witness."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...core.errors import first_line
 from .report import ProofReport, not_proved, proved
 from .torch_export import Exported
 from .torch_graph import Walk, constants, output
-from .torch_seen import Array, Seen, Sight, as_array, named, watched
+from .torch_seen import Array, as_array, named, watch, watched
 from .values import Contradiction, Unproved, Value
-from .witness import Subject, disagreement
+from .witness import Part, Subject, disagreement
 
 if TYPE_CHECKING:
     import torch
@@ -27,9 +29,9 @@ def prove_torch(made: Exported, example: "torch.Tensor", witness: bool = True) -
             raise Unproved(made.why_not)
         if made.batch not in (None, batch):
             raise Unproved(f"the graph is fixed to a batch of {made.batch}")
-        _argue(made.graph, example)
+        walk = _argue(made.graph, example)
         if witness:
-            disagreement(_subject(made.graph, example), tuple(example.shape[1:]), batch, made.batch is not None)
+            disagreement(_subject(made.graph, example, walk), tuple(example.shape[1:]), batch, made.batch is not None)
     except Unproved as reason:
         return not_proved(str(reason), batch, made.operators, isinstance(reason, Contradiction))
     except (IndexError, RuntimeError) as error:  # of torch, on a batch that the graph does not take
@@ -37,34 +39,40 @@ def prove_torch(made: Exported, example: "torch.Tensor", witness: bool = True) -
     return proved(batch, made.operators)
 
 
-def _argue(graph: "fx.GraphModule", example: "torch.Tensor") -> None:
+def _argue(graph: "fx.GraphModule", example: "torch.Tensor") -> Walk:
     """The argument for batches like the example; Unproved if there is a gap in it."""
-    seen = watched(graph, example, constants(graph.graph))
-    Walk(graph.graph, seen, len(example)).check_output(output(graph.graph))
+    walk = Walk(graph.graph, watched(graph, example, constants(graph.graph)), len(example))
+    walk.check_output(output(graph.graph))
+    return walk
 
 
-def _subject(graph: "fx.GraphModule", example: "torch.Tensor") -> Subject:
-    """The graph with every value in sight; the argument is made anew at each batch size."""
+def _subject(graph: "fx.GraphModule", example: "torch.Tensor", walk: Walk) -> Subject:
+    """The graph with every value in sight; the argument is made anew at each other batch size."""
     import torch
 
-    last: list[Seen] = []
+    def claims(batch: int) -> Mapping[str, Value]:
+        grey = np.full((batch, *example.shape[1:]), 0.5, np.float32)
+        found = (walk if batch == len(example) else _argue(graph, _like(grey, example))).found
+        known = [(node.name, value) for node, value in found.items() if node.op != "get_attr"]
+        every = {name: one for whole, value in known for name, one in named(whole, value)}
+        return {name: one for name, one in every.items() if isinstance(one, Value)}
 
-    def values(batch: Array) -> Mapping[str, Array]:
-        last[:] = [watched(graph, _like(batch, example))]
-        seen = {name: one for whole, value in last[0].items() for name, one in named(whole, value)}
-        return {name: one.entries for name, one in seen.items() if isinstance(one, Sight) and one.entries is not None}
+    def values(batch: Array, parts: Mapping[str, Part]) -> Mapping[str, Array]:
+        seen: dict[str, Array] = {}
+
+        def note(node: "fx.Node", result: Any) -> None:
+            several = tuple(result) if isinstance(result, list) else result
+            seen.update({name: as_array(parts[name](one)) for name, one in named(node.name, several) if name in parts})
+
+        with torch.inference_mode():
+            watch(graph, _like(batch, example), note)
+        return seen
 
     def votes(batch: Array) -> Array:
         with torch.inference_mode():
             return as_array(graph(_like(batch, example)))
 
-    def claims(batch: int, found: Mapping[str, Array]) -> Mapping[str, Value]:
-        walk = Walk(graph.graph, last.pop(), batch)
-        walk.check_output(output(graph.graph))
-        known = {name: one for node, value in walk.found.items() for name, one in named(node.name, value)}
-        return {name: value for name, value in known.items() if name in found and isinstance(value, Value)}
-
-    return Subject(values, votes, claims, str(output(graph.graph)), _epsilon(example))
+    return Subject(claims, values, votes, str(output(graph.graph)), _epsilon(example))
 
 
 def _epsilon(example: "torch.Tensor") -> float:

@@ -6,6 +6,7 @@ because the argument's rules are our own words for what operators do, and a mist
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -19,18 +20,24 @@ Array = npt.NDArray[Any]
 ROWS, OTHERS = 3, (5, 4, 2, 7, 11, 13)
 #: Up to so many rows each is kept once, alone; up to so many, halves tell any two rows apart.
 FEW, SEVERAL = 4, 26
+#: Of more rows, which only a graph for one batch size has, so many are looked at: values of all would fill the memory.
+LOOKED_AT = 8
+#: What is kept of one value, an array or a tensor: the same rows of each, or all of a constant.
+Part = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Subject:
     """A graph that is to be watched."""
 
-    values: Callable[[Array], Mapping[str, Array]]
-    """Every value that the graph computes on its way, by name, for a batch; a ValueError if it does not take it."""
+    claims: Callable[[int], Mapping[str, Value]]
+    """What the argument claims of the values that the graph computes, at a batch size; Unproved if it has no proof
+    there."""
+    values: Callable[[Array, Mapping[str, Part]], Mapping[str, Array]]
+    """The parts of values that the graph computes on its way, by name, for a batch; a ValueError if it does not take
+    the batch."""
     votes: Callable[[Array], Array]
     """The output of the graph as it votes, which nobody watches."""
-    claims: Callable[[int, Mapping[str, Array]], Mapping[str, Value]]
-    """What the argument claims of these values at a batch size; Unproved if it has no proof there."""
     output: str
     epsilon: float = 0.0
     """The unit of rounding, where it is larger than that of the numbers' type."""
@@ -51,21 +58,27 @@ def disagreement(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Non
 def _findings(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Iterator[str | None]:
     rng = np.random.default_rng(0)
     rows = batch if fixed else ROWS
-    every, first = np.arange(rows), _rows(rng, rows, shape)
-    base = _SeenRun(subject, first)
+    first, claims, looked = _rows(rng, rows, shape), subject.claims(rows), _looked(rows)
+    base = _SeenRun(subject, first, claims, looked)
     yield base.voted_alike()
     kinds = cycle(STRANGE)
     for number, kept in enumerate(_kept(rows)):
-        other = _replaced(rng, first, kept, kinds)
-        same = np.flatnonzero(kept)
-        yield _SeenRun(subject, other).same_rows(base, same, same, exact=True, voted=number == 0)
+        other, same = _SeenRun(subject, _replaced(rng, first, kept, kinds), claims, looked), looked[kept[looked]]
+        yield other.same_rows(base, same, same, exact=True, voted=number == 0)
     # Again, after others: no state.
-    yield _SeenRun(subject, first).same_rows(base, every, every, exact=True, voted=True)
-    turned = np.roll(every, 1)
-    yield _SeenRun(subject, first[turned]).same_rows(base, every, turned, exact=False)
-    for size in () if fixed else (1, _unusual(base)):
-        drawn = np.arange(size) % rows
-        yield _SeenRun(subject, first[drawn]).same_rows(base, np.arange(size), drawn, exact=False, voted=True)
+    yield _SeenRun(subject, first, claims, looked).same_rows(base, looked, looked, exact=True, voted=True)
+    moved = (looked + 1) % rows
+    turned = _SeenRun(subject, np.roll(first, 1, axis=0), claims, np.sort(moved))
+    yield turned.same_rows(base, moved, looked, exact=False)
+    for size in () if fixed else (1, _unusual(claims)):
+        every = np.arange(size)
+        other = _SeenRun(subject, first[every % rows], subject.claims(size), every)
+        yield other.same_rows(base, every, every % rows, exact=False, voted=True)
+
+
+def _looked(rows: int) -> npt.NDArray[np.int64]:
+    """The rows of every value that are looked at: all, or some of a large batch, from the first to the last."""
+    return np.linspace(0, rows - 1, rows if rows <= SEVERAL else LOOKED_AT).astype(np.int64)
 
 
 def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.float32]:
@@ -105,68 +118,79 @@ def _kept(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
         yield from (half, ~half)
 
 
-def _unusual(base: "_SeenRun") -> int:
-    extents = {extent for value in base.values.values() for extent in value.shape}
+def _unusual(claims: Mapping[str, Value]) -> int:
+    extents = {extent for claim in claims.values() for extent in claim.shape}
     return next((size for size in OTHERS if size not in extents), OTHERS[-1])
 
 
 class _SeenRun:
-    """One batch: what came out, and what is claimed of it."""
+    """One batch: what came out, in the rows that are looked at, and what is claimed of it."""
 
-    def __init__(self, subject: Subject, batch: Array) -> None:
-        self._subject, self._batch = subject, batch
-        self.values = subject.values(batch)
-        self.claims = subject.claims(len(batch), self.values)
+    def __init__(self, subject: Subject, batch: Array, claims: Mapping[str, Value], looked: Array) -> None:
+        self._subject, self._batch, self._claims, self._looked = subject, batch, claims, looked.tolist()
+        self._values = subject.values(batch, {name: self._part(claim) for name, claim in claims.items()})
+
+    def _part(self, claim: Value) -> Part:
+        return partial(_part, claim=claim, rows=len(self._batch), looked=self._looked)
 
     def voted_alike(self) -> str | None:
         """The graph that nobody watches gives the same output, bit by bit."""
-        voted, watched = self._subject.votes(self._batch), self.values[self._subject.output]
-        return None if _same_bits(voted, watched) else "the graph gives another output while it is watched"
+        name = self._subject.output
+        voted = self._part(self._claims[name])(self._subject.votes(self._batch))
+        return None if _same_bits(voted, self._values[name]) else "the graph gives another output while it is watched"
 
     def same_rows(self, other: "_SeenRun", here: Array, there: Array, exact: bool, voted: bool = False) -> str | None:
         """The rows `here` of every value are the rows `there` of another run; constants are the same if `exact`.
 
         With `voted` the graph that nobody watches gives the same output, too.
         """
-        for name, claim in self.claims.items():
-            like = other.claims.get(name)
+        for name, claim in self._claims.items():
+            like = other._claims.get(name)
             if like is None:  # no claim is made, and none is needed for the output
                 continue
             if (claim.axis is None) != (like.axis is None):
                 return f"{name!r} is made of rows at one batch size and not at another"
             if claim.axis is None:
-                if exact and not _same_bits(self.values[name], other.values[name]):
+                if exact and not _same_bits(self._values[name], other._values[name]):
                     return f"{name!r} is claimed to be a constant, and changed with the batch"
                 continue
-            if not self._same(other, name, claim, like, zip(here, there, strict=True), exact):
+            if not self._same(other, name, zip(self._places(here), other._places(there), strict=True), exact):
                 seen = "other rows, or on the past" if exact else "its position or the batch size"
                 return f"{name!r} is claimed to be made of rows, and a row of it was seen to depend on {seen}"
         return self.voted_alike() if voted else None
 
-    def _same(
-        self, other: "_SeenRun", name: str, claim: Value, like: Value, pairs: Iterable[tuple[int, int]], exact: bool
-    ) -> bool:
+    def _places(self, rows: Array) -> list[int]:
+        """Where these rows are among those that are looked at."""
+        return [self._looked.index(row) for row in rows.tolist()]
+
+    def _same(self, other: "_SeenRun", name: str, pairs: Iterable[tuple[int, int]], exact: bool) -> bool:
         """Whether rows of one value here are rows of it there: bit by bit, or else up to rounding if not `exact`."""
-        mine, theirs = self.values[name], other.values[name]
+        mine, theirs = self._values[name], other._values[name]
         if mine.dtype != theirs.dtype:
             return False
-        bits = _by_row(_bits(mine), claim, len(self._batch)), _by_row(_bits(theirs), like, len(other._batch))
-        differ = [(one, two) for one, two in pairs if not np.array_equal(*_alike(bits[0][one], bits[1][two]))]
+        rows = self._by_row(name), other._by_row(name)
+        differ = [(one, two) for one, two in pairs if not _same_bits(*_alike(rows[0][one], rows[1][two]))]
         if exact or not differ:
             return not differ
-        rows = _by_row(mine, claim, len(self._batch)), _by_row(theirs, like, len(other._batch))
         unit = _tolerance(mine, self._subject.epsilon)
         return all(_close(*_alike(rows[0][one], rows[1][two]), unit) for one, two in differ)
 
+    def _by_row(self, name: str) -> Array:
+        """The entries of each row that is looked at, without a copy."""
+        axis = self._claims[name].axis
+        assert axis is not None
+        return np.moveaxis(self._values[name], axis + 1, 0)
 
-def _by_row(value: Array, claim: Value, rows: int) -> Array:
-    """The entries of each row, without a copy."""
-    assert claim.axis is not None
-    if value.shape != claim.shape:
+
+def _part(value: Any, claim: Value, rows: int, looked: list[int]) -> Any:
+    """The rows that are looked at, on an axis behind that of the blocks; all of a constant."""
+    if claim.axis is None:
+        return value
+    if tuple(value.shape) != claim.shape:
         raise Unproved(f"a value has shape {list(value.shape)}, and not [{claim}]")
-    before, after = value.shape[: claim.axis], value.shape[claim.axis + 1 :]
-    split = value.reshape(*before, claim.outer, rows, -1, *after)
-    return np.moveaxis(split, len(before) + 1, 0)
+    before, after = claim.shape[: claim.axis], claim.shape[claim.axis + 1 :]
+    split = value.reshape(*before, claim.outer, rows, claim.shape[claim.axis] // (claim.outer * rows), *after)
+    return split if len(looked) == rows else split[(slice(None),) * (len(before) + 1) + (looked,)]
 
 
 def _alike(one: Array, other: Array) -> tuple[Array, Array]:
