@@ -23,7 +23,7 @@ LONG = 200
 VERY_LONG = 700
 
 BatchOf = Callable[[int], "torch.Tensor"]
-#: Graphs, the best one first, and whether each has fewer masks and copies than the exported one.
+#: Graphs, the best one first, and whether each is shorter than the exported one.
 Variants = list[tuple[Exported, bool]]
 
 
@@ -34,7 +34,7 @@ class VotingGraph(NamedTuple):
     read: Snapshot
     """The numbers that it reads."""
     shortened: bool
-    """Whether it has fewer masks and copies than the one that was exported."""
+    """Whether it does without masks, copies or a convolution of the one that was exported."""
     classes: int | None
     """How many classes it scores, if it tells."""
 

@@ -62,6 +62,17 @@ class Convolution(nn.Sequential):
         super().__init__(nn.Conv2d(8, 4, 3), nn.Flatten(), nn.Linear(4, 3))
 
 
+class Transformer(nn.Module):
+    """A first layer, and attention among what it makes."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers, self.attend = nn.Sequential(*layers), Attention()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.attend(self.layers(x))
+
+
 def open_mask(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return one + other >= 0
 
@@ -89,7 +100,7 @@ def shortened(module: nn.Module, example: torch.Tensor = EXAMPLE) -> fx.GraphMod
     assert found.scores is not None
     assert found.scores.shape[1:] == (3,)
     for rows in (1, 4, 7):
-        batch = torch.rand(rows, *SHAPE)
+        batch = torch.rand(rows, *example.shape[1:])
         with torch.inference_mode():
             torch.testing.assert_close(found.graph(batch), module(batch), rtol=1e-4, atol=1e-4)
     return found.graph
@@ -107,6 +118,59 @@ def test_queries_keys_and_values_are_not_copied(module: nn.Module) -> None:
     assert graph is not None
     assert count(graph, *COPYING) == 0
     assert count(graph, ATTENTION) == (2 if isinstance(module, Encoder) else 1)
+
+
+IMAGES = torch.rand(4, 3, 12, 8, generator=torch.Generator().manual_seed(6))
+PATCHES = {
+    "square": (nn.Conv2d(3, 8, 4, 4),),
+    "oblong": (nn.Conv2d(3, 8, (6, 2), (6, 2)),),
+    "no bias": (nn.Conv2d(3, 8, 4, 4, bias=False),),
+    "one patch": (nn.Conv2d(3, 8, (12, 8), (12, 8)),),
+}
+NO_PATCHES = {
+    "one after another": (nn.Conv2d(3, 8, 4, 2),),
+    "with gaps": (nn.Conv2d(3, 8, 2, 4),),
+    "padding": (nn.Conv2d(3, 8, 4, 4, padding=2),),
+    "dilation": (nn.Conv2d(3, 8, 2, 2, dilation=3),),
+    "groups": (nn.Conv2d(3, 9, 4, 4, groups=3), nn.Conv2d(9, 8, 1)),
+    "a rest": (nn.Conv2d(3, 8, 5, 5),),
+    "pixels": (nn.Conv2d(3, 8, 1),),
+    "later": (nn.ReLU(), nn.Conv2d(3, 8, 4, 4)),
+}
+CONVOLUTIONS = ("aten.conv2d.default", "aten.conv2d.padding")
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", PATCHES)
+def test_patches_of_the_image_are_multiplied(name: str, layout: torch.memory_format) -> None:
+    graph = shortened(Transformer(*PATCHES[name]).to(memory_format=layout), IMAGES.contiguous(memory_format=layout))
+    assert graph is not None
+    assert count(graph, *CONVOLUTIONS, *COPYING) == 0
+    assert count(graph, "aten.permute.default") <= 5  # one of them is for the patches
+
+
+@pytest.mark.parametrize("name", NO_PATCHES)
+def test_other_convolutions_stay(name: str) -> None:
+    graph = shortened(Transformer(*NO_PATCHES[name]), IMAGES)
+    assert graph is not None
+    assert count(graph, *CONVOLUTIONS) == len([layer for layer in NO_PATCHES[name] if isinstance(layer, nn.Conv2d)])
+
+
+def test_a_product_for_patches_is_enough_to_take_the_graph() -> None:
+    """Without masks and copies there is nothing else to gain."""
+
+    class Plain(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rows = self.patches(x).flatten(2).transpose(1, 2)
+            return self.head(nn.functional.scaled_dot_product_attention(rows, rows, rows).mean(1))
+
+    graph = shortened(Plain(), IMAGES)
+    assert graph is not None
+    assert count(graph, *CONVOLUTIONS) == 0
 
 
 @pytest.mark.parametrize("mask", [open_mask, zeros])
