@@ -7,15 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...core.errors import first_line
-from .onnx_graph import Found, OnnxGraph, inputs_fit
-from .onnx_seen import Probe, computed, instrumented, survey
+from .onnx_graph import OnnxGraph, inputs_fit
+from .onnx_seen import Probe, Seen, computed, instrumented, survey
 from .report import ProofReport, not_proved, proved
 from .values import Contradiction, Shape, Unproved, Value
 from .witness import Part, Subject, disagreement
 
 Array = npt.NDArray[Any]
-#: What is known of every value, by name.
-Known = Mapping[str, Found]
 
 
 def prove_onnx(
@@ -40,10 +38,10 @@ def prove_onnx(
     except Unproved as reason:
         return not_proved(str(reason), batch)
     try:
-        known = _argue(graph, probe, shape, batch)
+        seen = _argue(graph, probe, shape, batch)
         if witness:
-            subject = _subject(graph, probe, votes, shape, {batch: known})
-            disagreement(subject, shape, batch, fixed=graph.declared[0] is not None)
+            fixed = graph.declared[0] is not None
+            disagreement(_subject(graph, seen, probe, votes, shape), shape, batch, fixed)
     except Unproved as reason:
         return not_proved(str(reason), batch, graph.operators, isinstance(reason, Contradiction))
     except ValueError as error:
@@ -51,29 +49,32 @@ def prove_onnx(
     return proved(batch, graph.operators)
 
 
-def _argue(graph: OnnxGraph, probe: Probe, shape: Shape, batch: int) -> Known:
-    """What is known of every value at a batch size; Unproved if there is a gap in the argument."""
+def _argue(graph: OnnxGraph, probe: Probe, shape: Shape, batch: int) -> Seen:
+    """The argument at the promised batch size, and what was seen there; Unproved if there is a gap in it."""
     if not inputs_fit(graph.declared, (batch, *shape)):
         raise Unproved(f"the graph does not take batches of {[batch, *shape]}")
     seen = survey(graph.proto, graph.constants, probe, np.full((batch, *shape), 0.5, np.float32))
-    known = graph.walk(batch, seen)
-    graph.check_output(known, batch)
-    return known
+    graph.check_output(graph.walk(batch, seen), batch)
+    return seen
 
 
-def _subject(
-    graph: OnnxGraph, probe: Probe, votes: Callable[[Array], Array], shape: Shape, argued: Mapping[int, Known]
-) -> Subject:
-    """The graph with every value as an output; the argument is made anew at each other batch size."""
+def _subject(graph: OnnxGraph, seen: Seen, probe: Probe, votes: Callable[[Array], Array], shape: Shape) -> Subject:
+    """The graph with every value as an output; the argument is made anew at each batch size."""
     names = computed(graph.proto)
     run = probe(*instrumented(graph.proto, [], names))
 
+    def computed_from(batch: Array) -> Mapping[str, Array]:
+        return dict(zip(names, map(np.asarray, run(batch)), strict=True))
+
     def claims(batch: int) -> Mapping[str, Value]:
-        known = argued[batch] if batch in argued else _argue(graph, probe, shape, batch)
+        found = computed_from(np.full((batch, *shape), 0.5, np.float32))
+        shapes = {**seen.shapes, graph.image: (batch, *shape), **{name: each.shape for name, each in found.items()}}
+        constants = {name: each for name, each in found.items() if name in graph.constants}
+        known = graph.walk(batch, Seen(shapes, {**seen.entries, **constants}))
+        graph.check_output(known, batch)
         return {name: one for name in names if isinstance(one := known.get(name), Value)}
 
     def values(batch: Array, parts: Mapping[str, Part]) -> Mapping[str, Array]:
-        found = zip(names, map(np.asarray, run(batch)), strict=True)
-        return {name: parts[name](value) for name, value in found if name in parts}
+        return {name: parts[name](value) for name, value in computed_from(batch).items() if name in parts}
 
     return Subject(claims, values, votes, graph.output)
