@@ -22,9 +22,9 @@ from .speed import free_memory, seconds_of_passes
 if TYPE_CHECKING:
     import torch
 
-#: Rounds in which two ways are timed in turn. There are more while the quickest few of a way differ, as they do where
-#: other programs are at work.
-ROUNDS, MOST_ROUNDS, QUICKEST = 5, 60, 3
+#: Rounds in which two ways are timed in turn. There are more, for so many seconds, while the quickest few of a way
+#: differ, as they do where other programs are at work.
+ROUNDS, QUICKEST, MOST_SECONDS = 5, 3, 2.0
 #: They differ if the slowest of them takes so many times as long as the quickest.
 ALIKE = 1.01
 #: What is timed at once takes at least so many seconds.
@@ -171,7 +171,8 @@ def _repeats(made: _Tried) -> bool:
 def _ratio(before: _Tried, after: _Tried, clock: Callable[[], float]) -> float:
     """The time of a row after over that before. Of passes in turn the quickest count: other programs only take time."""
     passes, seconds = [_passes(each, clock) for each in (before, after)], (list[float](), list[float]())
-    while len(seconds[0]) < ROUNDS or (len(seconds[0]) < MOST_ROUNDS and not all(map(_is_settled, seconds))):
+    end = clock() + MOST_SECONDS
+    while len(seconds[0]) < ROUNDS or (clock() < end and not all(map(_is_settled, seconds))):
         for (each, count), taken in zip(passes, seconds, strict=True):
             taken.append(seconds_of_passes(each.forward, each.rows, count, clock) / count / each.way.batch)
     return min(seconds[1]) / min(seconds[0])
