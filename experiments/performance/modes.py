@@ -24,7 +24,8 @@ import numpy as np
 import torch
 import zoo
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry, sdpa_flop_count
 from turns import wait_for_turn
 
 import soundsmooth as ss
@@ -37,6 +38,14 @@ from soundsmooth.runs.run import finish_run, start_run
 
 SIGMA, N0 = "0.25", 100
 EMBEDDED = "embedded"
+
+
+def attention_flop(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return sdpa_flop_count(query, key, value)
+
+
+#: Torch counts attention's operations on a GPU only.
+ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flop}
 
 
 def main() -> None:
@@ -114,20 +123,30 @@ class Work:
 
 
 def least_work(network: str) -> dict[str, float]:
-    """What one row takes at least: operations, and bytes to and from memory if each layer with weights is one kernel,
-    which reads its input and writes its output in 16 bits. All else would have to be done on the way.
+    """What one row takes at least: the operations of its products, and bytes to and from memory if each product is one
+    kernel, which reads its input and writes its output in 16 bits. All else would have to be done on the way.
     """
-    module, shape, moved = zoo.network(network), zoo.NETWORKS[network].shape, list[int]()
+    module, shape = zoo.network(network), zoo.NETWORKS[network].shape
+    with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter, Moved(module) as moved:
+        module(torch.zeros(1, *shape))  # with gradients: without them attention is one operator, which is not counted
+    return {"operations": counter.get_total_flops(), "bytes": moved.bytes}
 
-    def count(layer: torch.nn.Module, given: tuple[torch.Tensor, ...], found: torch.Tensor) -> None:
-        moved.append(2 * (given[0].numel() + found.numel()))
 
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
-            layer.register_forward_hook(count)
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-        module(torch.zeros(1, *shape))
-    return {"operations": counter.get_total_flops(), "bytes": sum(moved)}
+class Moved(TorchDispatchMode):
+    """Counts what products read and write, their weights left out."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.bytes, self._weights = 0, {each.untyped_storage().data_ptr() for each in module.parameters()}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func.overloadpacket in {*flop_registry, *ATTENTION}:
+            results = found if isinstance(found, tuple | list) else [found]
+            tensors = [each for each in (*args, *results) if isinstance(each, torch.Tensor)]
+            own = [each for each in tensors if each.untyped_storage().data_ptr() not in self._weights]
+            self.bytes += 2 * sum(each.numel() for each in own)
+        return found
 
 
 def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
