@@ -2,9 +2,10 @@
 
 A module may compute a mask only while it is exported, and torch's own attention layer copies queries, keys and values
 there. Both cost time and compute nothing. The first layer, which cuts the image into patches, becomes one matrix
-product: as a convolution it takes 9 % of a ViT-B/16's time on an H200, for 1 % of the operations. The graph that is made
-here is proved and run like any other: nothing rests on its being equal to the one that was exported, but rounding is all
-that should differ.
+product: as a convolution it takes 9 % of a ViT-B/16's time on an H200, for 1 % of the operations.
+
+The graph that is made here is proved and run like any other: nothing rests on its being equal to the one that was
+exported, but rounding is all that should differ.
 """
 
 from collections.abc import Callable, Iterable, Sequence
