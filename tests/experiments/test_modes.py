@@ -105,11 +105,11 @@ def test_the_least_that_a_row_takes(modes: ModuleType, monkeypatch: pytest.Monke
     assert found["bytes"] == 2 * ((3 * 64 + 4 * 64) + (256 + 10))
 
 
-@pytest.mark.parametrize(("batch", "passes"), [(30, [(30, 4), (30, 7)]), (200, [(100, 1), (200, 1)])])
+@pytest.mark.parametrize(("batch", "passes"), [(30, [(30, 4), (30, 7)]), (200, [(200, 1), (200, 1)])])
 def test_a_forward_is_as_many_passes_as_a_certification(
     batch: int, passes: list[tuple[int, int]], modes: ModuleType
 ) -> None:
-    """For selection, which has 100 copies, and for estimation."""
+    """For selection, which has 100 copies and at least one batch, and for estimation."""
     assert modes.Mode(asked(batch=batch), "none")._passes == passes
 
 

@@ -169,7 +169,8 @@ class TorchModel(Model):
         if self.demand not in ("auto", PROVED):
             self._try_batch(shape, batch)
             return
-        graph, self.report = self._voting.prove(self._example(shape, batch))
+        found = self._voting.found((batch, *shape)) or self._voting.prove(self._example(shape, batch))
+        graph, self.report = found
         if graph is None and self.demand == PROVED and self.report is not None:
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         self._shortened, self.classes = (False, self.classes) if graph is None else (graph.shortened, graph.classes)
@@ -239,7 +240,7 @@ class TorchModel(Model):
         """A batch to export with; a ValueError if there is no memory for it."""
         check_batch_memory(batch, shape)
         try:
-            return self.cast(self._torch.full((batch, *shape), 0.5))
+            return self.cast(self._torch.full((batch, *shape), 0.5, dtype=self._dtype, device=self._device))
         except (RuntimeError, TypeError) as error:  # a size that torch cannot hold, or a GPU with less memory
             raise ValueError(
                 f"{describe_batch(batch, shape)} cannot be made on {self._device}: {first_line(error)}"

@@ -95,6 +95,10 @@ class VotingGraphs:
                 self._forwards[shape] = forward
         return self._graphs[shape], self._reports[shape]
 
+    def found(self, shape: tuple[int, ...]) -> tuple[VotingGraph | None, ProofReport | None] | None:
+        """What `prove` has found for batches of a shape; None if it has not been asked."""
+        return (self._graphs[shape], self._reports[shape]) if shape in self._graphs else None
+
     def check_batch(self, batch: int, shape: tuple[int, ...]) -> None:
         """A ValueError if there is an artifact, and its kernels are for other batches."""
         artifact = self.artifact
