@@ -1,7 +1,9 @@
 """torch modules: what torch.export makes of them is inspected and run; state and mixing are found out."""
 
+import gc
 import platform
 import warnings
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -504,6 +506,34 @@ def test_a_fixed_batch_size_is_said() -> None:
     assert report.proved
     assert report.batch == 8
     assert graph(torch.ones(8, *SHAPE)).shape == (8, 32)
+
+
+@pytest.mark.parametrize("batch", [8, 100])
+def test_nothing_that_was_looked_at_is_kept(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a graph for one batch size, values of two runs live at once, and of a large batch eight rows each."""
+    usual, alive, most = torch_proof.as_array, weakref.WeakSet[Any](), [0]
+
+    class Kept(np.ndarray):
+        """NumPy's own arrays cannot be hashed."""
+
+        __hash__ = object.__hash__
+
+    def as_array(tensor: Tensor) -> Any:
+        kept = usual(tensor).view(Kept)
+        alive.add(kept)
+        most[0] = max(most[0], sum(each.size for each in alive))
+        return kept
+
+    monkeypatch.setattr(torch_proof, "as_array", as_array)
+    gc.disable()
+    try:
+        module = Function(lambda x: x.reshape(batch, 32).relu().exp().sin().cos())
+        assert prove_module(module, torch.rand(batch, *SHAPE))[1].proved
+        assert not alive
+    finally:
+        gc.enable()
+    of_one_run = 5 * min(batch, 8) * 32 + batch * 32
+    assert most[0] <= 2 * of_one_run + batch * 32
 
 
 def weights_picked_by(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -62,19 +63,29 @@ def watch(
     fetched: Callable[[Any], Any] | None = None,
 ) -> None:
     """Run a graph node by node, and note what comes of each. What is `fetched` takes the place of parameters."""
+    _watching()(graph, note, fetched).run(batch)
+
+
+@cache
+def _watching() -> Any:
+    """The class that does it, made once: each class is a cycle, which would keep what was noted alive."""
     from torch import fx
 
-    class Watch(fx.Interpreter):
+    class Watching(fx.Interpreter):
+        def __init__(self, graph: Any, note: Any, fetched: Any) -> None:
+            super().__init__(graph)
+            self._note, self._fetched = note, fetched
+
         def run_node(self, n: fx.Node) -> Any:
             result = super().run_node(n)
-            note(n, result)
+            self._note(n, result)
             return result
 
         def fetch_attr(self, target: str) -> Any:
             held = super().fetch_attr(target)
-            return held if fetched is None else fetched(held)
+            return held if self._fetched is None else self._fetched(held)
 
-    Watch(graph).run(batch)
+    return Watching
 
 
 def _sight(value: Any, own: bool) -> Any:

@@ -20,7 +20,8 @@ Array = npt.NDArray[Any]
 ROWS, OTHERS = 3, (5, 4, 2, 7, 11, 13)
 #: Up to so many rows each is kept once, alone; up to so many, halves tell any two rows apart.
 FEW, SEVERAL = 4, 26
-#: Of more rows, which only a graph for one batch size has, so many are looked at: values of all would fill the memory.
+#: Of more rows, which only a graph for one batch size has, so many are looked at in values that do not vote: all would
+#: fill the memory.
 LOOKED_AT = 8
 #: What is kept of one value, an array or a tensor: the same rows of each, or all of a constant.
 Part = Callable[[Any], Any]
@@ -58,27 +59,24 @@ def disagreement(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Non
 def _findings(subject: Subject, shape: Shape, batch: int, fixed: bool) -> Iterator[str | None]:
     rng = np.random.default_rng(0)
     rows = batch if fixed else ROWS
-    first, claims, looked = _rows(rng, rows, shape), subject.claims(rows), _looked(rows)
+    every, parts, first = np.arange(rows), list(_kept(rows)), _rows(rng, rows, shape)
+    claims, looked = subject.claims(rows), _looked(parts)
     base = _SeenRun(subject, first, claims, looked)
-    yield base.voted_alike()
+    yield base.as_claimed() or base.voted_alike()
     kinds = cycle(STRANGE)
-    for number, kept in enumerate(_kept(rows)):
-        other, same = _SeenRun(subject, _replaced(rng, first, kept, kinds), claims, looked), looked[kept[looked]]
-        yield other.same_rows(base, same, same, exact=True, voted=number == 0)
+    for number, kept in enumerate(parts):
+        same, other = every[kept], _replaced(rng, first, kept, kinds)
+        yield _SeenRun(subject, other, claims, looked).same_rows(base, same, same, exact=True, voted=number == 0)
     # Again, after others: no state.
-    yield _SeenRun(subject, first, claims, looked).same_rows(base, looked, looked, exact=True, voted=True)
-    moved = (looked + 1) % rows
-    turned = _SeenRun(subject, np.roll(first, 1, axis=0), claims, np.sort(moved))
-    yield turned.same_rows(base, moved, looked, exact=False)
+    yield _SeenRun(subject, first, claims, looked).same_rows(base, every, every, exact=True, voted=True)
+    turn = 1 if rows <= SEVERAL else rows // 2 + 1
+    turned = np.roll(every, turn)
+    moved = _SeenRun(subject, first[turned], claims, (looked + turn) % rows)
+    yield moved.same_rows(base, every, turned, exact=False)
     for size in () if fixed else (1, _unusual(claims)):
-        every = np.arange(size)
-        other = _SeenRun(subject, first[every % rows], subject.claims(size), every)
-        yield other.same_rows(base, every, every % rows, exact=False, voted=True)
-
-
-def _looked(rows: int) -> npt.NDArray[np.int64]:
-    """The rows of every value that are looked at: all, or some of a large batch, from the first to the last."""
-    return np.linspace(0, rows - 1, rows if rows <= SEVERAL else LOOKED_AT).astype(np.int64)
+        drawn = np.arange(size) % rows
+        unusual = _SeenRun(subject, first[drawn], subject.claims(size), np.arange(size))
+        yield unusual.same_rows(base, np.arange(size), drawn, exact=False, voted=True)
 
 
 def _rows(rng: np.random.Generator, rows: int, shape: Shape) -> npt.NDArray[np.float32]:
@@ -118,32 +116,56 @@ def _kept(rows: int) -> Iterator[npt.NDArray[np.bool_]]:
         yield from (half, ~half)
 
 
+def _looked(parts: list[npt.NDArray[np.bool_]]) -> npt.NDArray[np.int64]:
+    """The rows that are looked at in every value: all, or some of a large batch, as many in either half."""
+    kept = parts[0]
+    if len(kept) <= SEVERAL:
+        return np.arange(len(kept))
+    halves = [np.flatnonzero(half) for half in (kept, ~kept)]
+    return np.concatenate([half[np.linspace(0, len(half) - 1, LOOKED_AT // 2).astype(int)] for half in halves])
+
+
 def _unusual(claims: Mapping[str, Value]) -> int:
     extents = {extent for claim in claims.values() for extent in claim.shape}
     return next((size for size in OTHERS if size not in extents), OTHERS[-1])
 
 
 class _SeenRun:
-    """One batch: what came out, in the rows that are looked at, and what is claimed of it."""
+    """One batch: what came out, in the rows that are looked at, and what is claimed of it. The output votes, so all of
+    its rows are looked at.
+    """
 
     def __init__(self, subject: Subject, batch: Array, claims: Mapping[str, Value], looked: Array) -> None:
-        self._subject, self._batch, self._claims, self._looked = subject, batch, claims, looked.tolist()
-        self._values = subject.values(batch, {name: self._part(claim) for name, claim in claims.items()})
+        self._subject, self._batch, self._claims = subject, batch, claims
+        self._looked = sorted(looked.tolist())
+        self._values = subject.values(batch, {name: self._part(name) for name in claims})
 
-    def _part(self, claim: Value) -> Part:
-        return partial(_part, claim=claim, rows=len(self._batch), looked=self._looked)
+    def _looked_at(self, name: str) -> list[int]:
+        """The rows of a value that are looked at."""
+        return [*range(len(self._batch))] if name == self._subject.output else self._looked
+
+    def _part(self, name: str) -> Part:
+        return partial(_part, claim=self._claims[name], rows=len(self._batch), looked=self._looked_at(name))
+
+    def as_claimed(self) -> str | None:
+        """The constants whose entries the argument has read are these."""
+        for name, claim in self._claims.items():
+            if claim.axis is None and claim.entries is not None and not _same_bits(self._values[name], claim.entries):
+                return f"{name!r} is a constant, and has other entries than the argument has read"
+        return None
 
     def voted_alike(self) -> str | None:
         """The graph that nobody watches gives the same output, bit by bit."""
         name = self._subject.output
-        voted = self._part(self._claims[name])(self._subject.votes(self._batch))
+        voted = self._part(name)(self._subject.votes(self._batch))
         return None if _same_bits(voted, self._values[name]) else "the graph gives another output while it is watched"
 
     def same_rows(self, other: "_SeenRun", here: Array, there: Array, exact: bool, voted: bool = False) -> str | None:
-        """The rows `here` of every value are the rows `there` of another run; constants are the same if `exact`.
+        """The rows `here` of every value are the rows `there` of another run, as far as they are looked at.
 
-        With `voted` the graph that nobody watches gives the same output, too.
+        Constants are the same if `exact`. With `voted` the graph that nobody watches gives the same output, too.
         """
+        pairs = [*zip(here.tolist(), there.tolist(), strict=True)]
         for name, claim in self._claims.items():
             like = other._claims.get(name)
             if like is None:  # no claim is made, and none is needed for the output
@@ -154,40 +176,37 @@ class _SeenRun:
                 if exact and not _same_bits(self._values[name], other._values[name]):
                     return f"{name!r} is claimed to be a constant, and changed with the batch"
                 continue
-            if not self._same(other, name, zip(self._places(here), other._places(there), strict=True), exact):
+            if not self._same(other, name, pairs, exact):
                 seen = "other rows, or on the past" if exact else "its position or the batch size"
                 return f"{name!r} is claimed to be made of rows, and a row of it was seen to depend on {seen}"
         return self.voted_alike() if voted else None
-
-    def _places(self, rows: Array) -> list[int]:
-        """Where these rows are among those that are looked at."""
-        return [self._looked.index(row) for row in rows.tolist()]
 
     def _same(self, other: "_SeenRun", name: str, pairs: Iterable[tuple[int, int]], exact: bool) -> bool:
         """Whether rows of one value here are rows of it there: bit by bit, or else up to rounding if not `exact`."""
         mine, theirs = self._values[name], other._values[name]
         if mine.dtype != theirs.dtype:
             return False
-        rows = self._by_row(name), other._by_row(name)
-        differ = [(one, two) for one, two in pairs if not _same_bits(*_alike(rows[0][one], rows[1][two]))]
+        rows, others = self._rows(name), other._rows(name)
+        both = [_alike(rows[one], others[two]) for one, two in pairs if one in rows and two in others]
+        differ = [each for each in both if not _same_bits(*each)]
         if exact or not differ:
             return not differ
         unit = _tolerance(mine, self._subject.epsilon)
-        return all(_close(*_alike(rows[0][one], rows[1][two]), unit) for one, two in differ)
+        return all(_close(*each, unit) for each in differ)
 
-    def _by_row(self, name: str) -> Array:
+    def _rows(self, name: str) -> Mapping[int, Array]:
         """The entries of each row that is looked at, without a copy."""
         axis = self._claims[name].axis
         assert axis is not None
-        return np.moveaxis(self._values[name], axis + 1, 0)
+        return dict(zip(self._looked_at(name), np.moveaxis(self._values[name], axis + 1, 0), strict=True))
 
 
 def _part(value: Any, claim: Value, rows: int, looked: list[int]) -> Any:
     """The rows that are looked at, on an axis behind that of the blocks; all of a constant."""
-    if claim.axis is None:
-        return value
     if tuple(value.shape) != claim.shape:
         raise Unproved(f"a value has shape {list(value.shape)}, and not [{claim}]")
+    if claim.axis is None:
+        return value
     before, after = claim.shape[: claim.axis], claim.shape[claim.axis + 1 :]
     split = value.reshape(*before, claim.outer, rows, claim.shape[claim.axis] // (claim.outer * rows), *after)
     return split if len(looked) == rows else split[(slice(None),) * (len(before) + 1) + (looked,)]
