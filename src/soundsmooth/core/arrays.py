@@ -36,7 +36,7 @@ def private_copy(values: Any) -> Any:
 
 
 def concatenate(parts: list[Any]) -> Any:
-    """Rows of labels one after the other, where they are."""
+    """Rows one after the other, where they are."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts)
     import torch

@@ -11,6 +11,7 @@ from torch import fx, nn, ops
 from soundsmooth.independence.proof import export_module, prove_torch, without_detours
 from soundsmooth.independence.proof.torch_axes import NotFollowedError, View
 from soundsmooth.independence.proof.torch_faster import ATTENTION, COPYING, _mask, _without_copies, scores_alike
+from soundsmooth.torch import Normalize
 
 SHAPE = (8, 3, 3)
 EXAMPLE = torch.rand(4, *SHAPE, generator=torch.Generator().manual_seed(5))
@@ -73,6 +74,11 @@ class Transformer(nn.Module):
         return self.attend(self.layers(x))
 
 
+class Mean(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1, keepdim=True)
+
+
 def open_mask(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return one + other >= 0
 
@@ -126,6 +132,8 @@ PATCHES = {
     "oblong": (nn.Conv2d(3, 8, (6, 2), (6, 2)),),
     "no bias": (nn.Conv2d(3, 8, 4, 4, bias=False),),
     "one patch": (nn.Conv2d(3, 8, (12, 8), (12, 8)),),
+    "grey": (Mean(), nn.Conv2d(1, 8, 4, 4)),
+    "behind others": (Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)), nn.Conv2d(3, 8, 4, 4)),
 }
 NO_PATCHES = {
     "one after another": (nn.Conv2d(3, 8, 4, 2),),
@@ -135,7 +143,8 @@ NO_PATCHES = {
     "groups": (nn.Conv2d(3, 9, 4, 4, groups=3), nn.Conv2d(9, 8, 1)),
     "a rest": (nn.Conv2d(3, 8, 5, 5),),
     "pixels": (nn.Conv2d(3, 8, 1),),
-    "later": (nn.ReLU(), nn.Conv2d(3, 8, 4, 4)),
+    "many channels": (nn.Conv2d(3, 8, 1), nn.Conv2d(8, 8, 4, 4)),
+    "normalisation": (nn.Conv2d(3, 8, 4, 4), nn.BatchNorm2d(8)),
 }
 CONVOLUTIONS = ("aten.conv2d.default", "aten.conv2d.padding")
 
@@ -154,6 +163,22 @@ def test_other_convolutions_stay(name: str) -> None:
     graph = shortened(Transformer(*NO_PATCHES[name]), IMAGES)
     assert graph is not None
     assert count(graph, *CONVOLUTIONS) == len([layer for layer in NO_PATCHES[name] if isinstance(layer, nn.Conv2d)])
+
+
+def test_a_convolution_of_something_else_than_a_batch_of_images_stays() -> None:
+    """Four channels and no rows: there is nothing to prove, and no error either."""
+
+    class Unbatched(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches, self.head = nn.Conv2d(4, 8, 2, 2), nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rows = self.patches(x).flatten(1).T[None]
+            return self.head(nn.functional.scaled_dot_product_attention(rows, rows, rows)[0])
+
+    example = torch.rand(4, 8, 2)
+    assert without_detours(export_module(Unbatched().eval(), example), example) is None
 
 
 def test_a_product_for_patches_is_enough_to_take_the_graph() -> None:

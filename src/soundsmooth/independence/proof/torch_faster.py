@@ -41,6 +41,8 @@ SHOWING: dict[str, Callable[..., View]] = {
 CONVOLUTION = "aten.conv2d.default"
 #: What a convolution has after its weights, if nothing else is said: bias, stride, padding, dilation, groups.
 CONVOLVED = (None, (1, 1), (0, 0), (1, 1), 1)
+#: So many channels an image may have.
+MOST_COLOURS = 4
 #: Operators that copy and compute nothing.
 COPYING = frozenset({"aten.contiguous.default", "aten.clone.default"})
 #: Stands for the batch size while axes are followed: a prime that divides no other extent.
@@ -51,7 +53,9 @@ ROUNDING = {"float64": 1e-9, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.2}
 
 def without_detours(made: Exported, example: "torch.Tensor") -> Exported | None:
     """The same graph without masks that let everything through, without needless copies, and with a product for the
-    image's patches; None if there is no attention or nothing to change, or if the scores come out otherwise.
+    image's patches.
+
+    None if there is no attention or nothing to change, or if the scores come out otherwise.
     """
     if made.graph is None or ATTENTION not in made.operators:
         return None
@@ -208,7 +212,7 @@ class _Rewriting:
             if first.plain or not first.axes[-1]:
                 return None
             return self._product(first, map(self._tensor, node.args[1:]), self._shapes[node][-1])
-        if name == CONVOLUTION and node.args[0].op == "placeholder":
+        if name == CONVOLUTION and not any("batch_norm" in str(user.target) for user in node.users):
             return self._of_patches(first, *node.args[1:])
         return None
 
@@ -219,12 +223,15 @@ class _Rewriting:
         return plain and len(node.args) == 1 and first.ends_alike
 
     def _of_patches(self, image: View, weights: Any, *rest: Any) -> View | None:
-        """A convolution whose windows lie side by side: each is a row that is multiplied. None for any other."""
+        """A convolution of an image whose windows lie side by side: each is multiplied. None for any other.
+
+        Before normalisation it stays, since that can be folded into a convolution.
+        """
         given: list[Any] = [*map(_as_tuple, rest), *CONVOLVED[len(rest) :]]
         bias, stride, *others = given
         scores, *window = self._shapes[weights]
         beside = (*window[1:], *others) == (*stride, *CONVOLVED[2:])
-        if not beside or prod(stride) == 1 or weights.op != "get_attr" or len(image.extents) != 4:
+        if not beside or prod(stride) == 1 or window[0] > MOST_COLOURS or len(image.extents) != 4:
             return None
         (batch, channels, height, width), (down, along) = image.extents, stride
         cut = image.reshaped((batch, channels, height // down, down, width // along, along))
