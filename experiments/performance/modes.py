@@ -123,8 +123,9 @@ class Work:
 
 
 def least_work(network: str) -> dict[str, float]:
-    """What one row takes at least: the operations of its products, and bytes to and from memory if each product is one
-    kernel, which reads its input and writes its output in 16 bits. All else would have to be done on the way.
+    """What one row takes at least: the operations of its products, and bytes to and from memory.
+
+    Each product is one kernel, which reads its input and writes its output in 16 bits. All else is done on the way.
     """
     module, shape = zoo.network(network), zoo.NETWORKS[network].shape
     with FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter, Moved(module) as moved:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -79,9 +80,17 @@ def test_nothing_is_taken_that_saves_less_than_one_percent(monkeypatch: pytest.M
     assert found.gain == pytest.approx(1)
 
 
-def test_what_was_faster_only_for_a_while_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if another program had been at work while the compiled graph was compared."""
+@pytest.mark.parametrize("folds", [True, False])
+def test_what_was_faster_only_for_a_while_is_not_kept(folds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if another program had been at work while the compiled graph was compared.
+
+    The compiler has not failed, nor has it where there is no folded graph.
+    """
     timed = Timed(monkeypatch, lambda way: 0.5 if way.compiled and not (way.folded or way.timed) else 1.0)
+    graph_of = timed.subject.graph_of
+    timed.subject = replace(
+        timed.subject, graph_of=lambda batch, folded: graph_of(batch, folded) if folds or not folded else None
+    )
     usual, last = timed.launched, [Way(0)]
 
     def launched(graph: object, way: Way, rows: torch.Tensor):
@@ -92,7 +101,7 @@ def test_what_was_faster_only_for_a_while_is_not_kept(monkeypatch: pytest.Monkey
     monkeypatch.setattr(tuning, "launched", launched)
     found = timed.choose(8)
     assert Way(8, compiled=True) in timed.seen
-    assert found.way == Way(8)
+    assert (found.way, found.failed) == (Way(8), None)
     assert found.gain == pytest.approx(1)
 
 
@@ -116,6 +125,29 @@ def test_other_programs_change_no_choice(monkeypatch: pytest.MonkeyPatch) -> Non
     found = timed.choose(8)
     assert found.way.compiled
     assert found.gain == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("quiet_after", "found"), [(0.1, 2.0), (1.2, 2.0), (60.0, 1.0)])
+def test_there_are_more_rounds_while_others_are_at_work(
+    quiet_after: float, found: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They slow the compiled graph down, more each time, until there is quiet. Nobody waits a minute for that."""
+    timed = Timed(monkeypatch, lambda way: 0.001 if way.compiled else 0.002, module=0.002)
+    usual, slowed = timed.launched, [1.0]
+
+    def launched(graph: object, way: Way, rows: torch.Tensor):
+        forward, start = usual(graph, way, rows), timed.now
+
+        def disturbed(batch: torch.Tensor) -> torch.Tensor:
+            if way.compiled and timed.now < start + quiet_after:
+                slowed[0] *= 1.03
+                timed.taking(0.001 * slowed[0])(batch)
+            return forward(batch)
+
+        return disturbed
+
+    monkeypatch.setattr(tuning, "launched", launched)
+    assert timed.choose(8).gain == pytest.approx(found)
 
 
 def test_short_passes_are_timed_together_and_count_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
