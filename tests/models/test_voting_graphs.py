@@ -175,6 +175,27 @@ def test_a_folded_graph_is_proved_and_no_other_has_its_artifact(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("untimed")
+def test_a_graph_is_exported_and_proved_once_while_it_is_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, with and after tuning: as it is, and with folded normalisation. Folded weights are not kept twice."""
+    monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [[{"folded": True}]])
+    monkeypatch.setattr(tuning, "WORTH", 1e9)
+    calls: list[str] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        usual = getattr(voting_graphs, name)
+        return lambda *given: calls.append(name) or usual(*given)
+
+    for name in ("export_module", "prove_torch"):
+        monkeypatch.setattr(voting_graphs, name, counted(name))
+    model = TorchModel(normalised(), independence="auto", compilation="tuned")
+    model.settle((1, 2, 2), [5], 1000)
+    model.prepare((1, 2, 2), 5)
+    assert sorted(calls) == ["export_module", "prove_torch", "prove_torch"]
+    assert not model._voting._proofs
+    assert not model._voting._exported
+
+
+@pytest.mark.usefixtures("untimed")
 def test_what_is_not_proved_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folded graph that is faster and not proved is left out."""
     monkeypatch.setattr(tuning, "_changes", lambda batches, on_gpu: [[{"folded": True}]])

@@ -25,6 +25,8 @@ VERY_LONG = 700
 BatchOf = Callable[[int], "torch.Tensor"]
 #: Graphs, the best one first, and whether each is shorter than the exported one.
 Variants = list[tuple[Exported, bool]]
+#: The first graph that is proved, whether it is shorter, and the last report.
+Proved = tuple[Exported | None, bool, ProofReport | None]
 
 
 class VotingGraph(NamedTuple):
@@ -59,6 +61,9 @@ class VotingGraphs:
         self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
         """By the shape of batches."""
         self._reports: dict[tuple[int, ...], ProofReport | None] = {}
+        self._exported: dict[tuple[int, ...], Variants] = {}
+        self._proofs: dict[tuple[tuple[int, ...], bool], Proved] = {}
+        """By the shape of batches, and by whether normalisation is folded."""
         self._forwards: dict[tuple[int, ...], Forward] = {}
         self._compared: set[tuple[int, ...]] = set()
         """The shapes for which the graph was compared with the module."""
@@ -76,7 +81,14 @@ class VotingGraphs:
             return
         self._graphs.clear()
         self._forwards.clear()
+        if artifact is None:
+            self._forget()
         self.compilation, self.artifact = compilation, artifact
+
+    def _forget(self) -> None:
+        """Drop what was proved on the way: folded graphs have weights of their own."""
+        self._exported.clear()
+        self._proofs.clear()
 
     def __getitem__(self, shape: tuple[int, ...]) -> VotingGraph | None:
         """The graph for batches of a shape, after it was proved."""
@@ -86,8 +98,10 @@ class VotingGraphs:
         """The graph for batches like the example, if it is proved, and the report on such batches."""
         shape = tuple(example.shape)
         if shape not in self._graphs:
-            graph, report = self._proved(example, self._variants(example))
+            graph, report = self._proved(example)
             forward = self._tuned_forward(graph, example)
+            if forward is not None:
+                self._forget()
             self._reports[shape] = report
             graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
             self._forwards.pop(shape, None)
@@ -109,24 +123,34 @@ class VotingGraphs:
                 "tune for these in another file"
             )
 
-    def _unfolded(self, example: "torch.Tensor") -> Variants:
-        """The graphs that may vote, the best one first."""
-        exported = export_module(self._module, example)
-        shorter = without_detours(exported, example)
-        return [(shorter, True), (exported, False)] if shorter is not None else [(exported, False)]
+    def _proof(self, example: "torch.Tensor", folded: bool) -> Proved:
+        """The graph for batches like the example, with folded normalisation or as it is. It is looked for once."""
+        key = tuple(example.shape), folded
+        found = self._proofs.get(key)
+        if found is None:
+            variants = self._variants(example)
+            found = _first_proved(example, _folded(variants, example) if folded else variants)
+            self._proofs[key] = found
+        return found
 
     def _variants(self, example: "torch.Tensor") -> Variants:
-        """Those that may vote with the artifact. Where its kernels are for a folded graph, it is no other one."""
-        found = self._unfolded(example)
-        if self.artifact is None or not self.artifact.way.folded:
-            return found
-        folded = _folded(found, example)
-        return folded if tuple(example.shape) == self.artifact.batch_shape else [*folded, *found]
+        """The graphs that may vote as they are, exported once."""
+        shape = tuple(example.shape)
+        found = self._exported.get(shape)
+        if found is None:
+            exported = export_module(self._module, example)
+            shorter = without_detours(exported, example)
+            found = [(exported, False)] if shorter is None else [(shorter, True), (exported, False)]
+            self._exported[shape] = found
+        return found
 
-    def _proved(self, example: "torch.Tensor", variants: Variants) -> tuple[VotingGraph | None, ProofReport | None]:
+    def _proved(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
+        """What may vote with the artifact. Where its kernels are for a folded graph, it is no other one."""
         from .torch_scores import inferred_classes
 
-        made, shortened, report = _first_proved(example, variants)
+        made, shortened, report = self._proof(example, folded=self.artifact is not None and self.artifact.way.folded)
+        if made is None and self.artifact is not None and tuple(example.shape) != self.artifact.batch_shape:
+            made, shortened, report = self._proof(example, folded=False)
         if made is None or made.graph is None:
             return None, report
         classes = inferred_classes(made.scores, len(example))  # a ValueError before any vote
@@ -208,10 +232,8 @@ class VotingGraphs:
 
     def candidates(self, example: "torch.Tensor") -> dict[bool, Exported]:
         """The graphs for batches like the example that are proved: as exported or shortened, and folded (True)."""
-        plain = self._unfolded(example)
-        found = {False: plain, True: _folded(plain, example)}
-        proved = {folded: _first_proved(example, variants)[0] for folded, variants in found.items()}
-        return {folded: made for folded, made in proved.items() if made is not None}
+        proofs = {folded: self._proof(example, folded)[0] for folded in (False, True)}
+        return {folded: made for folded, made in proofs.items() if made is not None}
 
 
 def _folded(variants: Variants, example: "torch.Tensor") -> Variants:
@@ -220,8 +242,7 @@ def _folded(variants: Variants, example: "torch.Tensor") -> Variants:
     return [(made, shortened) for made, shortened in found if made is not None]
 
 
-def _first_proved(example: "torch.Tensor", variants: Variants) -> tuple[Exported | None, bool, ProofReport | None]:
-    """The first graph that is proved, and whether it was shortened; the last report."""
+def _first_proved(example: "torch.Tensor", variants: Variants) -> Proved:
     report = None
     for made, shortened in variants:
         report = prove_torch(made, example)
