@@ -14,6 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
+def parallel(module: nn.Module) -> nn.Module:
+    """On no GPU: it would move the module to the first one."""
+    return nn.DataParallel(module, device_ids=[])
+
+
 class Normalize(nn.Module):
     """The layer that the smoothing literature puts first: means and deviations repeated over the batch."""
 

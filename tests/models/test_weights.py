@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from architectures import parallel
 from soundsmooth.models import model_of
 from soundsmooth.models.load import recipe_of
 from soundsmooth.models.weights import Weights, fitted, read_weights
@@ -17,11 +18,6 @@ from soundsmooth.models.weights import Weights, fitted, read_weights
 
 def network() -> torch.nn.Sequential:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))
-
-
-def parallel(module: torch.nn.Module) -> torch.nn.Module:
-    """On no GPU: it would move the module to the first one."""
-    return torch.nn.DataParallel(module, device_ids=[])
 
 
 def normalised() -> torch.nn.Sequential:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from architectures import parallel
 from soundsmooth.models import model_of
 from soundsmooth.models.load import recipe_of
 from soundsmooth.models.torch_module import TorchModel
@@ -22,11 +23,6 @@ BATCH = np.linspace(-1, 2, 20, dtype=np.float32).reshape(5, *SHAPE)
 def network() -> torch.nn.Sequential:
     torch.manual_seed(5)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
-
-
-def parallel(module: torch.nn.Module) -> torch.nn.Module:
-    """On no GPU: it would move the module to the first one."""
-    return torch.nn.DataParallel(module, device_ids=[])
 
 
 def inside(wrap: Callable[[torch.nn.Module], torch.nn.Module]) -> torch.nn.Module:

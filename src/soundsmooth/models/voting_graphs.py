@@ -41,6 +41,10 @@ class VotingGraph(NamedTuple):
     """How many classes it scores, if it tells."""
 
 
+#: The graph for batches of a shape, if it is proved, and the report on such batches.
+Found = tuple[VotingGraph | None, ProofReport | None]
+
+
 class VotingGraphs:
     """The graphs of one module, and the way in which they run, or the module where there is none.
 
@@ -58,9 +62,8 @@ class VotingGraphs:
         check_way(compilation, device.type)
         self.slower: str | None = None
         self.chosen: str | None = None
-        self._graphs: dict[tuple[int, ...], VotingGraph | None] = {}
+        self._found: dict[tuple[int, ...], Found] = {}
         """By the shape of batches."""
-        self._reports: dict[tuple[int, ...], ProofReport | None] = {}
         self._exported: dict[tuple[int, ...], Variants] = {}
         self._proofs: dict[tuple[tuple[int, ...], bool], Proved] = {}
         """By the shape of batches, and by whether normalisation is folded."""
@@ -79,7 +82,7 @@ class VotingGraphs:
         """Run in the way that was promised, with the artifact that was promised."""
         if (compilation, artifact) == (self.promised, self.artifact):
             return
-        self._graphs.clear()
+        self._found.clear()
         self._forwards.clear()
         if artifact is None:
             self._forget()
@@ -92,26 +95,26 @@ class VotingGraphs:
 
     def __getitem__(self, shape: tuple[int, ...]) -> VotingGraph | None:
         """The graph for batches of a shape, after it was proved."""
-        return self._graphs.get(shape)
+        return self._found.get(shape, (None, None))[0]
 
-    def prove(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
+    def found(self, shape: tuple[int, ...]) -> Found | None:
+        """What `prove` has found for batches of a shape; None if it has not been asked."""
+        return self._found.get(shape)
+
+    def prove(self, example: "torch.Tensor") -> Found:
         """The graph for batches like the example, if it is proved, and the report on such batches."""
         shape = tuple(example.shape)
-        if shape not in self._graphs:
+        found = self._found.get(shape)
+        if found is None:
             graph, report = self._proved(example)
             forward = self._tuned_forward(graph, example)
             if forward is not None:
                 self._forget()
-            self._reports[shape] = report
-            graph = self._graphs.setdefault(shape, graph)  # another thread's may be in use by now
+            found = self._found.setdefault(shape, (graph, report))  # another thread's may be in use by now
             self._forwards.pop(shape, None)
             if forward is not None:
                 self._forwards[shape] = forward
-        return self._graphs[shape], self._reports[shape]
-
-    def found(self, shape: tuple[int, ...]) -> tuple[VotingGraph | None, ProofReport | None] | None:
-        """What `prove` has found for batches of a shape; None if it has not been asked."""
-        return (self._graphs[shape], self._reports[shape]) if shape in self._graphs else None
+        return found
 
     def check_batch(self, batch: int, shape: tuple[int, ...]) -> None:
         """A ValueError if there is an artifact, and its kernels are for other batches."""
@@ -144,7 +147,7 @@ class VotingGraphs:
             self._exported[shape] = found
         return found
 
-    def _proved(self, example: "torch.Tensor") -> tuple[VotingGraph | None, ProofReport | None]:
+    def _proved(self, example: "torch.Tensor") -> Found:
         """What may vote with the artifact. Where its kernels are for a folded graph, it is no other one."""
         from .torch_scores import inferred_classes
 
@@ -174,7 +177,7 @@ class VotingGraphs:
         shape = tuple(batch.shape)
         forward = self._forwards.get(shape)
         if forward is None:
-            graph = self._graphs.get(shape)
+            graph = self[shape]
             module, untuned = self._module if graph is None else graph.module, self.artifact is None
             way = "none" if self.compilation == TUNED and untuned else self.compilation
             forward = self._forwards.setdefault(shape, forward_of(module, way, batch))
@@ -182,7 +185,7 @@ class VotingGraphs:
 
     def changes(self) -> Callable[[], bool]:
         """Look now, and say later whether the numbers that graphs read have changed."""
-        looks = [graph.read.compare() for graph in self._graphs.values() if graph is not None]
+        looks = [graph.read.compare() for graph, _ in self._found.values() if graph is not None]
         return lambda: any(changed() for changed in looks)
 
     def settle(self, example: "torch.Tensor", copies: int) -> None:
@@ -194,7 +197,7 @@ class VotingGraphs:
         if self.promised != "none":
             return
         shape = tuple(example.shape)
-        graph = self._graphs.get(shape)
+        graph = self[shape]
         if graph is not None and copies >= VERY_LONG * len(example) and shape not in self._compared:
             self._compared.add(shape)
             self.slower = describe_slower(self._module, graph.module, example)

@@ -165,35 +165,29 @@ def test_other_convolutions_stay(name: str) -> None:
     assert count(graph, *CONVOLUTIONS) == len([layer for layer in NO_PATCHES[name] if isinstance(layer, nn.Conv2d)])
 
 
+class Plain(nn.Module):
+    """Attention among patches, without masks and copies."""
+
+    def __init__(self, patches: nn.Conv2d) -> None:
+        super().__init__()
+        self.patches, self.head = patches, nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.patches(x).flatten(-2).transpose(-1, -2)
+        return self.head(nn.functional.scaled_dot_product_attention(rows, rows, rows).mean(-2))
+
+
 def test_a_convolution_of_something_else_than_a_batch_of_images_stays() -> None:
     """Four channels and no rows: there is nothing to prove, and no error either."""
-
-    class Unbatched(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.patches, self.head = nn.Conv2d(4, 8, 2, 2), nn.Linear(8, 3)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            rows = self.patches(x).flatten(1).T[None]
-            return self.head(nn.functional.scaled_dot_product_attention(rows, rows, rows)[0])
-
     example = torch.rand(4, 8, 2)
-    assert without_detours(export_module(Unbatched().eval(), example), example) is None
+    exported = export_module(Plain(nn.Conv2d(4, 8, 2, 2)).eval(), example)
+    assert ATTENTION in exported.operators
+    assert without_detours(exported, example) is None
 
 
 def test_a_product_for_patches_is_enough_to_take_the_graph() -> None:
-    """Without masks and copies there is nothing else to gain."""
-
-    class Plain(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.patches, self.head = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 3)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            rows = self.patches(x).flatten(2).transpose(1, 2)
-            return self.head(nn.functional.scaled_dot_product_attention(rows, rows, rows).mean(1))
-
-    graph = shortened(Plain(), IMAGES)
+    """There is nothing else to gain."""
+    graph = shortened(Plain(nn.Conv2d(3, 8, 4, 4)), IMAGES)
     assert graph is not None
     assert count(graph, *CONVOLUTIONS) == 0
 

@@ -41,7 +41,7 @@ def prove_onnx(
         seen = _argue(graph, probe, shape, batch)
         if witness:
             fixed = graph.declared[0] is not None
-            disagreement(_subject(graph, {batch: seen}, probe, votes, shape), shape, batch, fixed)
+            disagreement(_subject(graph, seen, probe, votes, shape), shape, batch, fixed)
     except Unproved as reason:
         return not_proved(str(reason), batch, graph.operators, isinstance(reason, Contradiction))
     except ValueError as error:
@@ -58,25 +58,22 @@ def _argue(graph: OnnxGraph, probe: Probe, shape: Shape, batch: int) -> Seen:
     return seen
 
 
-def _subject(
-    graph: OnnxGraph, seen: dict[int, Seen], probe: Probe, votes: Callable[[Array], Array], shape: Shape
-) -> Subject:
-    """The graph with every value as an output; the argument is made anew at each batch size that was not `seen`."""
+def _subject(graph: OnnxGraph, seen: Seen, probe: Probe, votes: Callable[[Array], Array], shape: Shape) -> Subject:
+    """The graph with every value as an output; the argument is made anew at each other batch size than was `seen`."""
     names = computed(graph.proto)
     run = probe(*instrumented(graph.proto, [], names))
-    (first,) = seen.values()
 
     def computed_from(batch: Array) -> Mapping[str, Array]:
         return dict(zip(names, map(np.asarray, run(batch)), strict=True))
 
     def see(batch: int) -> Seen:
         found = computed_from(np.full((batch, *shape), 0.5, np.float32))
-        shapes = {**first.shapes, graph.image: (batch, *shape), **{name: each.shape for name, each in found.items()}}
+        shapes = {**seen.shapes, graph.image: (batch, *shape), **{name: each.shape for name, each in found.items()}}
         constants = {name: each for name, each in found.items() if name in graph.constants}
-        return Seen(shapes, {**first.entries, **constants})
+        return Seen(shapes, {**seen.entries, **constants})
 
     def claims(batch: int) -> Mapping[str, Value]:
-        known = graph.walk(batch, seen[batch] if batch in seen else see(batch))
+        known = graph.walk(batch, seen if seen.shape(graph.image) == (batch, *shape) else see(batch))
         graph.check_output(known, batch)
         return {name: one for name in names if isinstance(one := known.get(name), Value)}
 

@@ -38,7 +38,7 @@ SHOWING: dict[str, Callable[..., View]] = {
     "aten.select.int": View.selected,
     "aten.dropout.default": lambda view, *_: view,
 }
-CONVOLUTION = "aten.conv2d.default"
+CONVOLUTION, NORMALISATION = "aten.conv2d.default", "aten.batch_norm.default"
 #: What a convolution has after its weights, if nothing else is said: bias, stride, padding, dilation, groups.
 CONVOLVED = (None, (1, 1), (0, 0), (1, 1), 1)
 #: So many channels an image may have.
@@ -212,7 +212,7 @@ class _Rewriting:
             if first.plain or not first.axes[-1]:
                 return None
             return self._product(first, map(self._tensor, node.args[1:]), self._shapes[node][-1])
-        if name == CONVOLUTION and not any("batch_norm" in str(user.target) for user in node.users):
+        if name == CONVOLUTION and not any(str(user.target) == NORMALISATION for user in node.users):
             return self._of_patches(first, *node.args[1:])
         return None
 

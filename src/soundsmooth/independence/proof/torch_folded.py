@@ -7,14 +7,13 @@ rounding is all that should differ.
 from typing import TYPE_CHECKING, Any
 
 from .torch_export import Exported
-from .torch_faster import is_channels_last, scores_alike
+from .torch_faster import NORMALISATION, is_channels_last, scores_alike
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
 
 CONVOLUTIONS = frozenset(f"aten.conv{axes}d.default" for axes in (1, 2, 3))
-NORMALISATION = "aten.batch_norm.default"
 
 
 def with_folded_norms(made: Exported, example: "torch.Tensor") -> Exported | None:

@@ -50,10 +50,12 @@ def _subject(graph: "fx.GraphModule", example: "torch.Tensor", walk: Walk) -> Su
     """The graph with every value in sight; the argument is made anew at each other batch size."""
     import torch
 
+    def grey(batch: int) -> "torch.Tensor":
+        return _like(np.full((batch, *example.shape[1:]), 0.5, np.float32), example)
+
     def claims(batch: int) -> Mapping[str, Value]:
-        grey = np.full((batch, *example.shape[1:]), 0.5, np.float32)
-        found = (walk if batch == len(example) else _argue(graph, _like(grey, example))).found
-        known = [(node.name, value) for node, value in found.items() if node.op != "get_attr"]
+        argued = walk if batch == len(example) else _argue(graph, grey(batch))
+        known = [(node.name, value) for node, value in argued.found.items() if node.op != "get_attr"]
         every = {name: one for whole, value in known for name, one in named(whole, value)}
         return {name: one for name, one in every.items() if isinstance(one, Value)}
 
