@@ -86,13 +86,18 @@ def voted_others(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
         images, labels = (held[name][asked.first :: asked.step] for name in "xy")
     network = networks.network(networks.weights_file(sigma))
     smooth = ss.Smoother(network, sigma, layout="nhwc-to-nchw", **_way(sigma, asked))
-    run = list(smooth.certify_all(images, labels, n=asked.few, seed=f"price {sigma}", progress=True))
+    run = _voted(smooth, images, labels, asked.few, f"price {sigma}")
     highest = simulate.thresholds_for(float(sigma))[-1]
     unsure = [place for place, each in enumerate(run) if _is_unsure(_hits(each), asked.few, highest)]
-    again = smooth.certify_all(images[unsure], labels[unsure], n=asked.more, seed=f"price {sigma}, more", progress=True)
+    again = _voted(smooth, images[unsure], labels[unsure], asked.more, f"price {sigma}, more")
     for place, each in zip(unsure, again, strict=True):
         run[place] = each
     return _row_of_votes(OTHERS, sigma, run)
+
+
+def _voted(smooth: ss.Smoother, images: np.ndarray, labels: np.ndarray, n: int, seed: str) -> list[ss.Certificate]:
+    """n votes for each image. With one look at all of them, images share batches, so that few rows are only filled."""
+    return list(smooth.certify_all(images, labels, n=n, radii=0, looks=[n], seed=seed, progress=True))
 
 
 def _way(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:

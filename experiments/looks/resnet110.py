@@ -4,7 +4,8 @@
 
 For each σ, OUT gets `looks_sigma0.25_n100000.db` (the table's radii, votes left out), `plain_sigma0.25_n100000.db` (the
 first images with all n copies, and which of their votes were hits) and `resnet110_sigma0.25.json`: copies, seconds, and
-the seconds before the first vote. Both kinds of run use the same network, compiled before a time is taken.
+the seconds before the first vote. Both kinds of run use the same network, compiled before a time is taken. Tuned
+kernels are kept in `batch3200_sigma0.25.artifact`, so that every vote can be repeated.
 """
 
 import argparse
@@ -67,10 +68,12 @@ def measure(asked: argparse.Namespace, sigma: str, images: Inputs) -> dict[str, 
     name = f"sigma{float(sigma):.2f}_n{asked.n}"
     few, plain = first(images, asked.plain), settings(n=asked.n)
     with_looks = settings(n=asked.n, radii="steps")
-    networks_of = {batch: _network(asked, sigma, batch) for batch in (asked.batch, asked.plain_batch)}
+    networks_of = {batch: _network(asked, sigma, batch) for batch in {asked.batch, asked.plain_batch}}
     for batch, network in networks_of.items():  # the compiler's work
         run(None, network, first(images, 2), settings(n=2 * batch))
         run(None, network, first(images, 8), with_looks)  # noise for several images is a kernel of its own
+        if network.model.artifact is not None:
+            (asked.out / f"batch{batch}_sigma{float(sigma):.2f}.artifact").write_bytes(network.model.artifact)
     if asked.turns:
         wait_for_turn()
     found = run(asked.out / f"looks_{name}.db", networks_of[asked.batch], images, with_looks)

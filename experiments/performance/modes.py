@@ -16,7 +16,7 @@ what people write: torch.compile over the module, with torch's own defaults, in 
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,12 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     first = next(iter(modes.values()))
     if first.module is not None:
         actions |= {"module forward": first.module_forward, "compiled forward": first.compiled_forward()}
-    for action in actions.values():
-        action()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if asked.turns:
         wait_for_turn()
+    for mode in modes.values():
+        mode.one_pass()
     work = {name: Work(action) for name, action in actions.items()}
     taken = alternate(work, asked.rounds)
     processor = Alternated({name: each.seconds for name, each in work.items()})
@@ -174,7 +174,7 @@ class Mode:
             options |= {"channels_last": asked.channels_last}
         source: Any = embedded.MODELS[min(embedded.MODELS)] if small else self.module
         self._smooth = ss.Smoother(source, SIGMA, **options)
-        self.certify()
+        self._certify(Inputs((0,), (levels[0],), (None,)))  # tunes and compiles, and says what was chosen
         self._model: Any = self._smooth.smoothing.model
         chosen = self._settings()
         batch = self._smooth.smoothing.batch_of(shape, chosen)
@@ -221,23 +221,32 @@ class Mode:
         self._run(self._model._module)
 
     def compiled_forward(self) -> Callable[[], None]:
-        """The same by the module under torch.compile; with its first call it compiles."""
+        """The same by the module under torch.compile, which is compiled now."""
         compiled = torch.compile(self._model._module, dynamic=False)
+        self.one_pass(compiled)
         return lambda: self._run(compiled)
 
-    def _run(self, forward: Callable[[Any], Any]) -> None:
+    def one_pass(self, forward: Callable[[Any], Any] | None = None) -> None:
+        """Of each size, by the way itself or by another: what comes with a first pass is done then."""
+        if self.module is not None:
+            self._run(self._model.forward if forward is None else forward, [(rows, 1) for rows, _ in self._passes])
+
+    def _run(self, forward: Callable[[Any], Any], passes: Sequence[tuple[int, int]] = ()) -> None:
+        """All passes of all images, or those that are given."""
         with torch.inference_mode():
-            for _ in range(self._asked.images):
-                for rows, count in self._passes:
-                    for _ in range(count):
-                        forward(self._rows[rows])
+            for rows, count in passes or self._asked.images * self._passes:
+                for _ in range(count):
+                    forward(self._rows[rows])
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
 
     def certify(self) -> None:
         """A run in memory, from promise to certificates."""
+        self._certify(self._inputs)
+
+    def _certify(self, images: Inputs) -> None:
         pool = self._smooth.pool()
-        plan, store = start_run(pool, self._inputs, self._settings(), secret())
+        plan, store = start_run(pool, images, self._settings(), secret())
         finish_run(plan, store).close()
 
 

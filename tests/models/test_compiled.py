@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import soundsmooth as ss
+from soundsmooth.core.cuda_streams import HIGH
 from soundsmooth.models import compiled as ways
 from soundsmooth.models import model_of
 from soundsmooth.models.compiled import PROMISED, Compiled, CudaGraph, forward_of
@@ -343,7 +344,7 @@ class Recorder:
     """Of torch.cuda, what records a graph. Kernels run on the CPU, and nothing is recorded."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.streams, self.recorded = list[torch.device](), list[dict[str, object]]()
+        self.streams, self.recorded = list[tuple[torch.device, int]](), list[dict[str, object]]()
         usual = SimpleNamespace(wait_stream=lambda _: None, record_event=lambda: None)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _: usual)
         monkeypatch.setattr(torch.cuda, "Stream", self.stream)
@@ -351,8 +352,8 @@ class Recorder:
         monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: None)
         monkeypatch.setattr(torch.cuda, "graph", self.graph)
 
-    def stream(self, device: torch.device) -> SimpleNamespace:
-        self.streams.append(device)
+    def stream(self, device: torch.device, priority: int = 0) -> SimpleNamespace:
+        self.streams.append((device, priority))
         return SimpleNamespace(device=device, wait_stream=lambda _: None)
 
     def graph(self, graph: object, **how: object) -> nullcontext[None]:
@@ -368,11 +369,13 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
 
 
 def test_a_graph_is_recorded_on_the_gpu_of_its_batch(recorder: Recorder) -> None:
-    """torch's own stream for that is on the first GPU: what runs on another would not be recorded, and never again."""
+    """torch's own stream for that is on the first GPU: what runs on another would not be recorded, and never again.
+    Nor is it of high priority, which what is recorded keeps: noise would not stand back.
+    """
     device = torch.device("cpu")
     for _ in range(2):
         CudaGraph(torch.nn.Linear(2, 2), torch.zeros(3, 2, device=device))
-    assert recorder.streams == [device]  # one for all: torch has few
+    assert recorder.streams == [(device, HIGH)]  # one for all: torch has few
     assert [how["stream"].device for how in recorder.recorded] == [device] * 2
     assert {how["capture_error_mode"] for how in recorder.recorded} == {"thread_local"}
 

@@ -7,6 +7,7 @@ from functools import cache
 from threading import Condition, Lock
 from typing import Any, Literal, get_args
 
+from ..core.cuda_streams import HIGH
 from ..core.errors import first_line
 
 #: What a promise may say.
@@ -88,11 +89,12 @@ class CudaGraph:
 def _aside(device: Any) -> Any:
     """The stream of a GPU in which its graphs are recorded.
 
-    torch's own stream for that is on the GPU that was recorded on first: there a graph of another GPU stays empty.
+    torch's own stream for that is on the GPU that was recorded on first: there a graph of another GPU stays empty. And
+    each kernel of a graph keeps the priority of the stream in which it was recorded: it has to go before noise.
     """
     import torch
 
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    return torch.cuda.Stream(device, priority=HIGH)  # type: ignore[no-untyped-call]
 
 
 #: Keep the compiler from choosing, by timing them, between kernels that add up in different orders: another process,
