@@ -2,15 +2,18 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soundsmooth.models.artifact import MOST_OF_A_LINE, TITLE, Artifact, Way
+from soundsmooth.models import artifact
+from soundsmooth.models.artifact import MOST_OF_A_LINE, TITLE, Artifact, Way, compressed
 
 WAY = Way(4000, compiled=True, folded=True, timed=True)
-ARTIFACT = Artifact("ab" * 32, "a card, torch 2", (3, 32, 32), WAY, "cd" * 32, b"\x00kernels\n of torch")
+KERNELS = b"\x00kernels\n of torch" * 100
+ARTIFACT = Artifact("ab" * 32, "a card, torch 2", (3, 32, 32), WAY, "cd" * 32, compressed(KERNELS))
 
 
 def test_it_is_read_as_it_was_written() -> None:
@@ -67,6 +70,24 @@ def test_anything_else_is_rejected(content: bytes) -> None:
     assert described() == ARTIFACT.content
     with pytest.raises(ValueError, match="artifact"):
         Artifact.of(content)
+
+
+def test_kernels_are_kept_in_few_bytes() -> None:
+    assert Artifact.of(ARTIFACT.content).kernels == KERNELS
+    assert len(ARTIFACT.content) < len(KERNELS)
+    assert replace(ARTIFACT, compressed=compressed(b"")).kernels == b""
+
+
+@pytest.mark.parametrize("damaged", [b"kernels", compressed(KERNELS)[:-1], compressed(KERNELS) + b"\0"])
+def test_damaged_kernels_are_rejected(damaged: bytes) -> None:
+    with pytest.raises(ValueError, match="the artifact's kernels are damaged"):
+        _ = replace(ARTIFACT, compressed=damaged).kernels
+
+
+def test_kernels_that_grow_without_end_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact, "MOST_OF_KERNELS", 1000)
+    with pytest.raises(ValueError, match="the artifact's kernels are damaged"):
+        _ = replace(ARTIFACT, compressed=compressed(bytes(1001))).kernels
 
 
 def test_a_way_is_said_in_words() -> None:

@@ -1,6 +1,7 @@
 """How a way to run is chosen by timing, and how others get the same kernels."""
 
 import hashlib
+import logging
 import math
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -22,7 +24,7 @@ import torch
 import soundsmooth as ss
 from soundsmooth.independence.proof import export_module
 from soundsmooth.models import tuning
-from soundsmooth.models.artifact import Artifact, Way
+from soundsmooth.models.artifact import Artifact, Way, compressed
 from soundsmooth.models.tuning import Tunable, choose, launched, load, pack, scores_digest
 
 needs_compiler = pytest.mark.skipif(
@@ -271,7 +273,7 @@ def packed(way: Way, monkeypatch: pytest.MonkeyPatch | None = None) -> Artifact:
 
 def test_what_is_not_compiled_is_loaded_without_code(monkeypatch: pytest.MonkeyPatch) -> None:
     artifact = packed(Way(5), monkeypatch)
-    assert (artifact.kernels, artifact.shape, artifact.machine) == (b"", (3, 2, 2), "here")
+    assert (artifact.compressed, artifact.shape, artifact.machine) == (b"", (3, 2, 2), "here")
     rows = torch.rand(5, 3, 2, 2).to(DEVICE)
     assert torch.equal(load(artifact, fresh_graph(5, False), rows)(rows), Net().eval().to(DEVICE)(rows))
 
@@ -444,7 +446,9 @@ def loaded(compiler: object, monkeypatch: pytest.MonkeyPatch, found: bool = True
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", lambda kernels: "some" if found else None)
     monkeypatch.setattr(tuning, "Compiled", compiler)
     graph = fresh_graph(5, False)
-    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), scores_digest(graph, zeros(5)), b"kernels")
+    artifact = Artifact(
+        "ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), scores_digest(graph, zeros(5)), compressed(b"kernels")
+    )
     return load(artifact, graph, zeros(5))
 
 
@@ -511,6 +515,28 @@ def test_torch_prints_no_tables_while_it_chooses() -> None:
     assert config.autotune_num_choices_displayed != 0
 
 
+def test_torch_tells_of_no_kernel_that_it_leaves_out() -> None:
+    """A line for each, as of an error, on the screen of somebody who can do nothing about it."""
+    from torch._inductor.select_algorithm import log
+
+    told = list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            with tuning.own_caches():
+                log.error("No valid triton configs. OutOfResources")
+                warnings.warn("TypedStorage is deprecated. It will be removed", stacklevel=1)
+            log.error("somebody else's")
+            warnings.warn("somebody else's", stacklevel=1)
+    finally:
+        log.removeHandler(handler)
+    assert told == ["somebody else's"]
+    assert [str(each.message) for each in warned] == ["somebody else's"]
+
+
 def test_an_error_of_the_first_pass_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where torch is told to compile nothing more."""
 
@@ -530,7 +556,7 @@ def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(tuning, "own_caches", nullcontext)
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", broken)
-    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, b"kernels")
+    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, compressed(b"kernels"))
     with pytest.raises(ValueError, match=r"the artifact's kernels cannot be loaded: .*Ran out of input"):
         load(artifact, fresh_graph(5, False), zeros(5))
 

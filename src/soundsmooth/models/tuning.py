@@ -6,8 +6,10 @@ is kept with the compiled kernels in an `Artifact`, and each process that votes 
 
 import copyreg
 import hashlib
+import logging
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import first_line
-from .artifact import WAY_OUT, Artifact, Way
+from .artifact import WAY_OUT, Artifact, Way, compressed
 from .compiled import Compiled, CudaGraph, Forward, nothing_by_timing
 from .speed import free_memory, seconds_of_passes
 
@@ -49,6 +51,10 @@ NOT_WANTED = (
 )
 #: Torch prints a table of the kernels that it times, and a line of JSON, for every layer.
 QUIET = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
+#: Torch tells of each kernel that it leaves out, since the GPU has too little memory for it, as of an error.
+LOUD = "torch._inductor.select_algorithm"
+#: And of what it uses itself.
+OUTDATED = "TypedStorage is deprecated"
 #: Of torch's compiler: it names torch's own assembler for Triton, in the environment.
 ASSEMBLER = "_set_triton_ptxas_path"
 #: What torch calls the choosing of kernels by timing, where it keeps how long everything took.
@@ -235,7 +241,7 @@ def pack(subject: Tunable, choice: Choice, model: str, machine: str) -> Artifact
         scores, kept = scores_digest(made.forward, made.rows), torch.compiler.save_cache_artifacts()
     if kept is None and choice.way.compiled:
         raise ValueError("torch's compiler keeps no kernels here (are its caches disabled?): choose another compile")
-    kernels = b"" if kept is None else kept[0]
+    kernels = compressed(b"" if kept is None else kept[0])
     return Artifact(model, machine, tuple(made.rows.shape[1:]), choice.way, scores, kernels)
 
 
@@ -313,12 +319,27 @@ def own_caches() -> Iterator[None]:
         own.enter_context(inductor.patch({name: each for name, each in settings.items() if hasattr(inductor, name)}))
         own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
         own.enter_context(_same_names())
+        own.enter_context(_quiet())
         try:
             yield
         except Exception as error:  # torch would keep the caches for whoever looks for the error
             raised = error
     if raised is not None:
         raise raised
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep from the user's screen what a user can do nothing about."""
+    logger = logging.getLogger(LOUD)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=OUTDATED)
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def _same_assembler() -> None:
