@@ -48,9 +48,9 @@ def attention_flop(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
 ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: attention_flop}
 
 
-def main() -> None:
+def arguments(description: str | None) -> argparse.ArgumentParser:
     gpu = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--network", choices=[EMBEDDED, *zoo.NETWORKS], required=True)
     parser.add_argument("--n", type=int, default=20_000 if gpu else 2000)
@@ -63,7 +63,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
     parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
-    asked = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    asked = arguments(__doc__).parse_args()
     if asked.network == EMBEDDED:
         asked.modes = ["none"]
     found = measure(asked)
@@ -177,9 +181,10 @@ class Mode:
         self._certify(Inputs((0,), (levels[0],), (None,)))  # tunes and compiles, and says what was chosen
         self._model: Any = self._smooth.smoothing.model
         chosen = self._settings()
-        batch = self._smooth.smoothing.batch_of(shape, chosen)
+        self.levels, self.replica = levels[0], self._smooth.smoothing.replicas[0]
+        self.batch = batch = self._smooth.smoothing.batch_of(shape, chosen)
         self._passes = [(min(batch, chosen.n0), -(-chosen.n0 // batch)), (batch, -(-asked.n // batch))]
-        self._rows = {rows: self._batch(rows, shape) for rows, _ in self._passes}
+        self._rows = {rows: self._make_rows(rows, shape) for rows, _ in self._passes}
         self.described = {
             "batch": batch,
             "independence": self._model.identity().independence.text,
@@ -191,19 +196,26 @@ class Mode:
     def _settings(self) -> Settings:
         return settings(n=self._asked.n, n0=max(N0, self._asked.batch or 0))
 
-    def _batch(self, rows: int, shape: tuple[int, ...]) -> Any:
+    @property
+    def passes(self) -> int:
+        """Those of all images."""
+        return self._asked.images * sum(count for _, count in self._passes)
+
+    def rows(self, count: int) -> Any:
+        """A batch that lies ready."""
+        return self._rows[count]
+
+    def _make_rows(self, rows: int, shape: tuple[int, ...]) -> Any:
         values = np.random.default_rng(1).normal(0.5, 0.4, (rows, *shape)).astype(np.float32)
         return values if self.module is None else self._model.cast(values)
 
     def forward(self) -> None:
         """All passes of all images: what the model has to do, and nothing else."""
-        if self.module is None:
-            for _ in range(self._asked.images):
-                for rows, count in self._passes:
-                    for _ in range(count):
-                        self._model.scores(self._rows[rows])
-            return
-        self._run(self._model.forward)
+        self.run_passes(self._asked.images * self._passes)
+
+    def run_passes(self, passes: Sequence[tuple[int, int]]) -> None:
+        """So many passes on batches of each size."""
+        self._run(self._model.scores if self.module is None else self._model.forward, passes)
 
     def kernels(self) -> list[tuple[str, int, float]]:
         """Those of one pass on the GPU, with calls and milliseconds, the costliest first."""
@@ -228,8 +240,11 @@ class Mode:
 
     def one_pass(self, forward: Callable[[Any], Any] | None = None) -> None:
         """Of each size, by the way itself or by another: what comes with a first pass is done then."""
-        if self.module is not None:
-            self._run(self._model.forward if forward is None else forward, [(rows, 1) for rows, _ in self._passes])
+        passes = [(rows, 1) for rows, _ in self._passes]
+        if forward is None:
+            self.run_passes(passes)
+        else:
+            self._run(forward, passes)
 
     def _run(self, forward: Callable[[Any], Any], passes: Sequence[tuple[int, int]] = ()) -> None:
         """All passes of all images, or those that are given."""

@@ -123,3 +123,34 @@ def test_the_networks_of_our_own_score(name: str, modes: ModuleType) -> None:
     assert scores.shape[0] == 2
     assert scores.isfinite().all()
     assert not network.training
+
+
+@pytest.fixture
+def parts(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setitem(sys.modules, "modes", modes)
+    return script("performance/parts.py")
+
+
+def test_the_time_of_a_certification_is_taken_apart(parts: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes, votes and noise are of the same number of batches; a run has one more for each image."""
+    monkeypatch.setattr(parts.shutil, "which", lambda _: None)
+    found = parts.measure(asked(batch=50, images=3), "none")
+    assert list(found["ms a batch"]) == ["forward", "votes", "in turn", "beside", "certify"]
+    assert list(found["over forward"]) == ["votes", "in turn", "beside"]
+    assert found["clock in MHz, power in W"] == {}
+    mode = parts.Mode(asked(batch=50, images=3), "none")
+    assert mode.passes == 3 * (2 + 4)
+    votes = parts.PendingVotes
+    seen = []
+    monkeypatch.setattr(parts, "PendingVotes", lambda *given: seen.append(given) or votes(*given))
+    parts.parts(mode, asked(batch=50))["beside"]()
+    ((voting, (copies,)),) = seen
+    assert (voting.batch, copies.copies) == (50, range(200))
+
+
+def test_looks_at_the_gpu_belong_to_what_was_at_work(parts: ModuleType) -> None:
+    """Those of the first tenth of a second of an action still see the one before."""
+    gpu = parts.Gpu()
+    gpu._work = [("forward", 0.0, 1.0), ("beside", 1.0, 2.0), ("votes", 2.0, 2.05), ("forward", 3.0, 4.0)]
+    gpu._seen = [(0.5, 1900.0, 600.0), (1.05, 1.0, 1.0), (1.5, 1700.0, 700.0), (2.02, 1.0, 1.0), (3.5, 1800.0, 650.0)]
+    assert gpu.means() == {"forward": [1850.0, 625.0], "beside": [1700.0, 700.0]}

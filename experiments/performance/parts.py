@@ -1,0 +1,147 @@
+"""Take the time of a certification apart: what passes, votes and noise cost, and what a GPU's clock does meanwhile.
+
+    python experiments/performance/parts.py OUT --network "timm-style vit" --modes torch-compile --n 20000 --batch 500
+
+Each round does these once, for as many copies, and begins with another one:
+
+- forward: passes on a batch that lies ready;
+- votes: the same, and the votes are counted;
+- in turn: each batch gets fresh noise, and then its pass;
+- beside: noise is made beside the passes, as in a run;
+- certify: a whole run in memory, with a batch for selection more.
+
+OUT gets one JSON object: milliseconds of one batch, ratios to the forward passes, and on a GPU the mean clock and power
+while each was at work. The options are those of `modes.py`.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from statistics import fmean
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import torch
+from modes import Mode, arguments
+from turns import wait_for_turn
+
+from soundsmooth.core.arrays import Fetched, concatenate
+from soundsmooth.lab.bench.pairs import alternate
+from soundsmooth.noise import Purpose
+from soundsmooth.noise.sources import CopyRange, FreshNoise
+from soundsmooth.smoothing.voting import PendingVotes, Voting, counted
+
+#: Milliseconds between two looks at the GPU.
+LOOK = 100
+QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", f"-lms={LOOK}"]
+
+
+def main() -> None:
+    asked = arguments(__doc__).parse_args()
+    found = [measure(asked, mode) for mode in asked.modes]
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(found, indent=1) + "\n")
+    for each in found:
+        print(json.dumps(each))
+
+
+def measure(asked: argparse.Namespace, way: str) -> dict[str, Any]:
+    mode = Mode(asked, way)
+    actions = parts(mode, asked)
+    for action in actions.values():
+        action()
+    if asked.turns:
+        wait_for_turn()
+    gpu = Gpu()
+    with gpu.watched() if shutil.which(QUERY[0]) else nullcontext():
+        taken = alternate({name: gpu.noting(name, action) for name, action in actions.items()}, asked.rounds)
+    batches = dict.fromkeys(actions, -(-asked.n // mode.batch)) | {"certify": mode.passes}
+    ratios = {name: taken.ratio(name, "forward") for name in actions if name not in ("forward", "certify")}
+    return {
+        "network": asked.network,
+        "way": way,
+        "batch": mode.batch,
+        "copies": asked.n,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "rounds": asked.rounds,
+        "ms a batch": {name: round(1000 * taken.median(name) / count, 4) for name, count in batches.items()},
+        "over forward": {name: [round(each, 4) for each in (r.median, r.low, r.high)] for name, r in ratios.items()},
+        "clock in MHz, power in W": gpu.means(),
+    }
+
+
+def parts(mode: Mode, asked: argparse.Namespace) -> dict[str, Callable[[], object]]:
+    """What is timed, each for n copies of one image."""
+    replica, rows = mode.replica, mode.rows(mode.batch)
+    voting = Voting(replica.model, mode.batch, replica.model.flags())
+    noise, x = FreshNoise(replica.sampler, bytes(32), 0), mode.levels
+    firsts = range(0, asked.n, mode.batch)
+
+    def votes(batches: Iterator[Any]) -> None:
+        with torch.inference_mode():
+            Fetched(concatenate([replica.model.vote(values).labels for values in batches])).array()
+
+    def beside() -> None:
+        (found,) = PendingVotes(voting, [CopyRange(noise, x, Purpose.ESTIMATION, range(asked.n))]).votes()
+        counted(found)
+
+    return {
+        "forward": lambda: mode.run_passes([(mode.batch, len(firsts))]),
+        "votes": lambda: votes(rows for _ in firsts),
+        "in turn": lambda: votes(noise.noisy(Purpose.ESTIMATION, x, at, mode.batch).values for at in firsts),
+        "beside": beside,
+        "certify": mode.certify,
+    }
+
+
+class Gpu:
+    """What nvidia-smi says of the GPU while something is at work."""
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[float, float, float]] = []
+        self._work: list[tuple[str, float, float]] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        process = subprocess.Popen(QUERY, stdout=subprocess.PIPE, text=True)
+        thread = Thread(target=self._read, args=[process], daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            thread.join()
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            clock, power = map(float, line.split(",")[:2])
+            self._seen.append((time.perf_counter(), clock, power))
+
+    def noting(self, name: str, action: Callable[[], object]) -> Callable[[], None]:
+        """The action, whose times are noted."""
+
+        def noted() -> None:
+            start = time.perf_counter()
+            action()
+            self._work.append((name, start, time.perf_counter()))
+
+        return noted
+
+    def means(self) -> dict[str, list[float]]:
+        """By action; nothing for those that were shorter than a look. The first look of each sees what was before."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for name, start, end in self._work:
+            inside = [(clock, power) for at, clock, power in self._seen if start + LOOK / 1000 < at < end]
+            found.setdefault(name, []).extend(inside)
+        return {name: [round(fmean(each), 1) for each in np.array(some).T] for name, some in found.items() if some}
+
+
+if __name__ == "__main__":
+    main()
