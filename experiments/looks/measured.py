@@ -2,6 +2,7 @@
 
     python experiments/looks/measured.py run docs/data/looks_measured.json
     python experiments/looks/measured.py table docs/data/looks_measured.json docs/data/looks_seconds.json docs/looks.md
+    python experiments/looks/measured.py tuned docs/data/looks_tuned.json docs/looks.md
 
 The realised difference of certified accuracy stands beside its standard deviation. For this, each image's p is its
 share of hits in the run with n votes; both runs vote anew, with noise of their own.
@@ -147,6 +148,25 @@ def rendered(found: Sequence[dict[str, Any]], times: Sequence[dict[str, Any]]) -
     return "\n\n".join((table(heads, first), table(["difference at r =", *radii], second)))
 
 
+def rendered_tuned(times: Sequence[dict[str, Any]]) -> str:
+    """Votes and seconds of runs with tuned kernels, with no gain rounded up."""
+    heads = ["", "copies", "votes", "seconds", "share of the gain", "s for all images", "s an image with n votes"]
+    return table(heads, [_tuned_row(each) for each in times])
+
+
+def _tuned_row(each: dict[str, Any]) -> list[str]:
+    gain = each["gain"]
+    return [
+        f"σ = {float(each['sigma']):g}" + (" (stored)" if "run" in each else ""),
+        f"{each['looks']['copies']:,}".replace(",", " "),
+        f"{truncated(gain['copies'], 1)}×",
+        f"{truncated(gain['seconds'], 1)}×",
+        truncated(gain["seconds"] / gain["copies"], 2),
+        f"{each['looks']['seconds']:.1f}",
+        f"{each['plain']['seconds'] / each['plain']['images']:.3f}",
+    ]
+
+
 def _differences(each: dict[str, Any], most: int) -> list[str]:
     pairs = zip(each["difference"], each["deviation"], strict=True)
     cells = [f"{difference:+.1f} ({deviation:.2f})" for difference, deviation in pairs]
@@ -160,8 +180,13 @@ def main() -> None:
     shown = commands.add_parser("table")
     for name in ("source", "times", "page"):
         shown.add_argument(name, type=Path)
+    timed = commands.add_parser("tuned")
+    for name in ("times", "page"):
+        timed.add_argument(name, type=Path)
     given = parser.parse_args()
-    if given.command == "run":
+    if given.command == "tuned":
+        fill(given.page, "tuned", rendered_tuned(json.loads(given.times.read_text(encoding="utf-8"))))
+    elif given.command == "run":
         for sigma in simulate.SIGMAS:
             keep(given.target, row(sigma), ("sigma",))
     else:

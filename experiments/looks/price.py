@@ -16,7 +16,8 @@ classifiers and by the ResNet-110 of each σ. Everything is expected, by the rec
 
 A ResNet-110 takes long. So its images get 1000 votes. Those that say more than 0.98, and leave the largest radius open,
 are replaced by 10 000 new ones. On a GPU it runs in float16, channels last, as in the stored runs. With `--artifact` it
-runs with tuned kernels, for batches of `--few` copies, which are kept in FOLDER/σ.artifact or taken from there.
+runs with tuned kernels, for batches of `--few` copies, which are kept in FOLDER/σ.artifact or taken from there. With
+`--runs` the votes are kept as runs in FOLDER, so that the same command goes on where it was interrupted.
 """
 
 import argparse
@@ -86,18 +87,22 @@ def voted_others(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
         images, labels = (held[name][asked.first :: asked.step] for name in "xy")
     network = networks.network(networks.weights_file(sigma))
     smooth = ss.Smoother(network, sigma, layout="nhwc-to-nchw", **_way(sigma, asked))
-    run = _voted(smooth, images, labels, asked.few, f"price {sigma}")
+    run = _voted(smooth, images, labels, asked.few, f"price {sigma}", asked.runs)
     highest = simulate.thresholds_for(float(sigma))[-1]
     unsure = [place for place, each in enumerate(run) if _is_unsure(_hits(each), asked.few, highest)]
-    again = _voted(smooth, images[unsure], labels[unsure], asked.more, f"price {sigma}, more")
+    again = _voted(smooth, images[unsure], labels[unsure], asked.more, f"price {sigma}, more", asked.runs)
     for place, each in zip(unsure, again, strict=True):
         run[place] = each
     return _row_of_votes(OTHERS, sigma, run)
 
 
-def _voted(smooth: ss.Smoother, images: np.ndarray, labels: np.ndarray, n: int, seed: str) -> list[ss.Certificate]:
+def _voted(
+    smooth: ss.Smoother, images: np.ndarray, labels: np.ndarray, n: int, seed: str, runs: Path | None
+) -> list[ss.Certificate]:
     """n votes for each image. With one look at all of them, images share batches, so that few rows are only filled."""
-    return list(smooth.certify_all(images, labels, n=n, radii=0, looks=[n], seed=seed, progress=True))
+    out = None if runs is None else runs / f"{seed}.db"
+    with smooth.certify_all(images, labels, out=out, n=n, radii=0, looks=[n], seed=seed, progress=True) as run:
+        return list(run)
 
 
 def _way(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
@@ -242,6 +247,7 @@ def main() -> None:
     voting.add_argument("--sigma", nargs="+", default=SIGMAS, choices=SIGMAS)
     for name, usual in (("first", FIRST), ("step", STEP), ("few", FEW), ("more", MORE)):
         voting.add_argument(f"--{name}", type=int, default=usual, help=f"{usual}, if not given")
+    voting.add_argument("--runs", type=Path, metavar="FOLDER", help="where votes are kept until all are there")
     voting.add_argument("--artifact", type=Path, metavar="FOLDER", help="of tuned kernels, one file for each σ")
     chosen = commands.add_parser("choose")
     chosen.add_argument("votes", type=Path)
