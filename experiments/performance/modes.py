@@ -10,7 +10,8 @@ Selection has one batch, as large as the others, so that nothing is compiled for
 
 A forward is as many passes as the certification needs, on batches that lie ready, in the way and in the batches that
 the certification has. `module` is the module itself, in eager mode and in the batches of the first way. `compiled` is
-what people write: torch.compile over the module, with torch's own defaults, in the same batches.
+what people write: torch.compile over the module, with torch's own defaults, in the same batches. `--ours-only` leaves
+that out.
 """
 
 import argparse
@@ -62,6 +63,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
+    parser.add_argument("--ours-only", action="store_true", help="leave out torch.compile over the module")
     parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
     return parser
 
@@ -84,7 +86,9 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         actions |= {f"{name} forward": mode.forward, f"{name} certify": mode.certify}
     first = next(iter(modes.values()))
     if first.module is not None:
-        actions |= {"module forward": first.module_forward, "compiled forward": first.compiled_forward()}
+        actions["module forward"] = first.module_forward
+    if first.module is not None and not asked.ours_only:
+        actions["compiled forward"] = first.compiled_forward()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     if asked.turns:

@@ -21,7 +21,14 @@ def modes(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def asked(**changes: object) -> argparse.Namespace:
     usual = {"network": "embedded", "n": 200, "images": 1, "rounds": 2, "batch": None, "dtype": "float32"}
-    usual |= {"device": "cpu", "channels_last": False, "threads": 1, "modes": ["none"], "turns": False}
+    usual |= {
+        "device": "cpu",
+        "channels_last": False,
+        "threads": 1,
+        "modes": ["none"],
+        "turns": False,
+        "ours_only": False,
+    }
     return argparse.Namespace(**{**usual, **changes})
 
 
@@ -53,6 +60,8 @@ def test_a_module_is_compared_with_what_people_write(modes: ModuleType, monkeypa
     (row,) = [line for line in script("performance/modes_table.py").rows([found]).splitlines() if "u-net" in line]
     fastest = min(seconds for name, seconds in found["seconds"].items() if name.endswith("forward"))
     assert row.endswith(f"| {found['seconds']['none certify'] / fastest:.3f} |")
+    left = modes.measure(asked(network="u-net", n=20, batch=10, ours_only=True))
+    assert set(found["seconds"]) - set(left["seconds"]) == {"compiled forward"}
 
 
 def test_a_long_run_is_compiled_where_that_gains_enough() -> None:
