@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from turns import run_in_turns
+from turns import end_when_told, run_in_turns
 
 
 class Comparison(NamedTuple):
@@ -69,6 +69,7 @@ def main() -> None:
     commands = commands_for(asked.folder, wanted, asked.others)
     threads = max(2, 2 * (os.cpu_count() or 1) // max(1, min(len(commands), asked.together)))
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
+    end_when_told()
     run_in_turns(commands, asked.folder, asked.seconds, asked.together)
 
 
