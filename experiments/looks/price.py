@@ -10,14 +10,15 @@ power of the number of radii with which it grows, on a grid of eighths. Of all p
 points at every radius of the table, at each of the four σ, it takes the one that saves most votes (the geometric mean
 over σ). If there is no such pair, it takes the one whose largest drop is smallest.
 
-It chooses on the Fashion-MNIST test images that come with the package, on 500 CIFAR-10 test images that no stored run
-has, and on each half of the stored CIFAR-10 runs. The votes of the first two are made here, by the two embedded
-classifiers and by the ResNet-110 of each σ. Everything is expected, by the recursion of simulate.py.
+It chooses on the Fashion-MNIST test images that come with the package, on CIFAR-10 test images that no stored run has,
+and on each half of the stored CIFAR-10 runs. The votes of the first two are made here, by the two embedded classifiers
+and by the ResNet-110 of each σ. Everything is expected, by the recursion of simulate.py.
 
-A ResNet-110 takes long. So its images get 1000 votes. Those that say more than 0.98, and leave the largest radius open,
-are replaced by 10 000 new ones. On a GPU it runs in float16, channels last, as in the stored runs. With `--artifact` it
-runs with tuned kernels, for batches of `--few` copies, which are kept in FOLDER/σ.artifact or taken from there. With
-`--runs` the votes are kept as runs in FOLDER, so that the same command goes on where it was interrupted.
+A ResNet-110 takes long. So its images get `--few` votes. Those that say more than 0.98, and leave the largest radius
+open, are replaced by `--more` new ones. On a GPU it runs in float16, channels last, as in the stored runs. With
+`--artifact` it runs with tuned kernels, for batches of `--few` copies, which are kept in FOLDER/σ.artifact or taken
+from there. With `--runs` the votes are kept as runs in FOLDER, so that the same command goes on where it was
+interrupted.
 """
 
 import argparse
@@ -100,6 +101,8 @@ def _voted(
     smooth: ss.Smoother, images: np.ndarray, labels: np.ndarray, n: int, seed: str, runs: Path | None
 ) -> list[ss.Certificate]:
     """n votes for each image. With one look at all of them, images share batches, so that few rows are only filled."""
+    if not len(images):
+        return []
     out = None if runs is None else runs / f"{seed}.db"
     with smooth.certify_all(images, labels, out=out, n=n, radii=0, looks=[n], seed=seed, progress=True) as run:
         return list(run)

@@ -2,16 +2,16 @@
 
     python experiments/performance/parts.py OUT --network "timm-style vit" --modes torch-compile --n 20000 --batch 500
 
-Each round does these once, for as many copies, and begins with another one:
+Each round does these once, and begins with another one:
 
 - forward: passes on a batch that lies ready;
 - votes: the same, and the votes are counted;
 - in turn: each batch gets fresh noise, and then its pass;
 - beside: noise is made beside the passes, as in a run;
-- certify: a whole run in memory, with a batch for selection more.
+- certify: a whole run in memory, of `--images` images, each with a batch for selection more.
 
-OUT gets one JSON object: milliseconds of one batch, ratios to the forward passes, and on a GPU the mean clock and power
-while each was at work. The options are those of `modes.py`.
+OUT gets one JSON object for each way: milliseconds of one batch, ratios to the forward passes, and on the first GPU the
+mean clock and power while each was at work. The options are those of `modes.py`.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from statistics import fmean
 from threading import Thread
 from typing import Any
@@ -38,25 +38,24 @@ from soundsmooth.smoothing.voting import PendingVotes, Voting, counted
 
 #: Milliseconds between two looks at the GPU.
 LOOK = 100
-QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", f"-lms={LOOK}"]
+QUERY = ["nvidia-smi", "-i=0", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", f"-lms={LOOK}"]
 
 
 def main() -> None:
     asked = arguments(__doc__).parse_args()
-    found = [measure(asked, mode) for mode in asked.modes]
+    ready = [(mode, parts(mode, asked)) for mode in (Mode(asked, way) for way in asked.modes)]
+    if asked.turns:
+        wait_for_turn()
+    found = [measure(asked, mode, actions) for mode, actions in ready]
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(found, indent=1) + "\n")
     for each in found:
         print(json.dumps(each))
 
 
-def measure(asked: argparse.Namespace, way: str) -> dict[str, Any]:
-    mode = Mode(asked, way)
-    actions = parts(mode, asked)
-    for action in actions.values():
+def measure(asked: argparse.Namespace, mode: Mode, actions: Mapping[str, Callable[[], object]]) -> dict[str, Any]:
+    for action in actions.values():  # it is measured warm
         action()
-    if asked.turns:
-        wait_for_turn()
     gpu = Gpu()
     with gpu.watched() if shutil.which(QUERY[0]) else nullcontext():
         taken = alternate({name: gpu.noting(name, action) for name, action in actions.items()}, asked.rounds)
@@ -64,7 +63,7 @@ def measure(asked: argparse.Namespace, way: str) -> dict[str, Any]:
     ratios = {name: taken.ratio(name, "forward") for name in actions if name not in ("forward", "certify")}
     return {
         "network": asked.network,
-        "way": way,
+        "way": mode.way,
         "batch": mode.batch,
         "copies": asked.n,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
@@ -121,8 +120,9 @@ class Gpu:
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            clock, power = map(float, line.split(",")[:2])
-            self._seen.append((time.perf_counter(), clock, power))
+            with suppress(ValueError):  # a card that does not tell, or a last line that was cut off
+                clock, power = map(float, line.split(","))
+                self._seen.append((time.perf_counter(), clock, power))
 
     def noting(self, name: str, action: Callable[[], object]) -> Callable[[], None]:
         """The action, whose times are noted."""

@@ -1,10 +1,11 @@
 """The comparison of ways to run: what it measures becomes a row of the table, and the networks can be made."""
 
 import argparse
+import io
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -141,20 +142,31 @@ def parts(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_time_of_a_certification_is_taken_apart(parts: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passes, votes and noise are of the same number of batches; a run has one more for each image."""
+    """Each part votes, or passes, on as many batches; a run has more of them, for each image and for selection."""
     monkeypatch.setattr(parts.shutil, "which", lambda _: None)
-    found = parts.measure(asked(batch=50, images=3), "none")
+    wanted = asked(batch=50, images=3)
+    mode = parts.Mode(wanted, "none")
+    model = mode.replica.model
+    passes, rows, scores = list[object](), list[int](), model.scores
+    monkeypatch.setattr(
+        model, "scores", lambda values: passes.append(values) or rows.append(len(values)) or scores(values)
+    )
+    batches = {}
+    for name, action in parts.parts(mode, wanted).items():
+        passes.clear()
+        action()
+        batches[name] = len(passes), len({id(each) for each in passes})
+    assert {name: count for name, (count, _) in batches.items()} == {
+        "forward": 4, "votes": 4, "in turn": 4, "beside": 4, "certify": mode.passes
+    }  # fmt: skip
+    assert mode.passes == 3 * (2 + 4)
+    assert batches["votes"][1] == 1
+    assert batches["in turn"][1] == batches["beside"][1] == 4
+    assert set(rows) == {50}
+    found = parts.measure(wanted, mode, parts.parts(mode, wanted))
     assert list(found["ms a batch"]) == ["forward", "votes", "in turn", "beside", "certify"]
     assert list(found["over forward"]) == ["votes", "in turn", "beside"]
     assert found["clock in MHz, power in W"] == {}
-    mode = parts.Mode(asked(batch=50, images=3), "none")
-    assert mode.passes == 3 * (2 + 4)
-    votes = parts.PendingVotes
-    seen = []
-    monkeypatch.setattr(parts, "PendingVotes", lambda *given: seen.append(given) or votes(*given))
-    parts.parts(mode, asked(batch=50))["beside"]()
-    ((voting, (copies,)),) = seen
-    assert (voting.batch, copies.copies) == (50, range(200))
 
 
 def test_looks_at_the_gpu_belong_to_what_was_at_work(parts: ModuleType) -> None:
@@ -163,3 +175,6 @@ def test_looks_at_the_gpu_belong_to_what_was_at_work(parts: ModuleType) -> None:
     gpu._work = [("forward", 0.0, 1.0), ("beside", 1.0, 2.0), ("votes", 2.0, 2.05), ("forward", 3.0, 4.0)]
     gpu._seen = [(0.5, 1900.0, 600.0), (1.05, 1.0, 1.0), (1.5, 1700.0, 700.0), (2.02, 1.0, 1.0), (3.5, 1800.0, 650.0)]
     assert gpu.means() == {"forward": [1850.0, 625.0], "beside": [1700.0, 700.0]}
+    lines = io.StringIO("1980, 650.5\n[N/A], [N/A]\n1755, 70")
+    gpu._read(SimpleNamespace(stdout=lines))
+    assert [each[1:] for each in gpu._seen[5:]] == [(1980.0, 650.5), (1755.0, 70.0)]

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soundsmooth.models import artifact
-from soundsmooth.models.artifact import MOST_OF_A_LINE, TITLE, Artifact, Way, compressed
+from soundsmooth.models.artifact import MOST_OF_A_LINE, TITLE, Artifact, Way, compress
 
 WAY = Way(4000, compiled=True, folded=True, timed=True)
 KERNELS = b"\x00kernels\n of torch" * 100
-ARTIFACT = Artifact("ab" * 32, "a card, torch 2", (3, 32, 32), WAY, "cd" * 32, compressed(KERNELS))
+ARTIFACT = Artifact("ab" * 32, "a card, torch 2", (3, 32, 32), WAY, "cd" * 32, compress(KERNELS))
 
 
 def test_it_is_read_as_it_was_written() -> None:
@@ -75,19 +75,25 @@ def test_anything_else_is_rejected(content: bytes) -> None:
 def test_kernels_are_kept_in_few_bytes() -> None:
     assert Artifact.of(ARTIFACT.content).kernels == KERNELS
     assert len(ARTIFACT.content) < len(KERNELS)
-    assert replace(ARTIFACT, compressed=compressed(b"")).kernels == b""
+    assert replace(ARTIFACT, compressed=compress(b"")).kernels == b""
 
 
-@pytest.mark.parametrize("damaged", [b"kernels", compressed(KERNELS)[:-1], compressed(KERNELS) + b"\0"])
+@pytest.mark.parametrize("damaged", [b"kernels", compress(KERNELS)[:-1], compress(KERNELS) + b"\0"])
 def test_damaged_kernels_are_rejected(damaged: bytes) -> None:
-    with pytest.raises(ValueError, match="the artifact's kernels are damaged"):
+    with pytest.raises(ValueError, match="they are damaged"):
         _ = replace(ARTIFACT, compressed=damaged).kernels
 
 
 def test_kernels_that_grow_without_end_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(artifact, "MOST_OF_KERNELS", 1000)
-    with pytest.raises(ValueError, match="the artifact's kernels are damaged"):
-        _ = replace(ARTIFACT, compressed=compressed(bytes(1001))).kernels
+    assert replace(ARTIFACT, compressed=compress(bytes(1000))).kernels == bytes(1000)
+    with pytest.raises(ValueError, match="they have more than 1000 bytes"):
+        _ = replace(ARTIFACT, compressed=compress(bytes(1001))).kernels
+
+
+def test_an_artifact_of_another_version_is_told_from_other_files() -> None:
+    with pytest.raises(ValueError, match="another version of soundsmooth made this artifact; a new run tunes"):
+        Artifact.of(ARTIFACT.content.replace(b"artifact 2", b"artifact 1", 1))
 
 
 def test_a_way_is_said_in_words() -> None:

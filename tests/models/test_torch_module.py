@@ -13,7 +13,8 @@ import torch
 import soundsmooth as ss
 from soundsmooth.independence.proof import ProofReport, prove_torch
 from soundsmooth.independence.proof.report import not_proved
-from soundsmooth.models import model_of
+from soundsmooth.models import model_of, torch_module
+from soundsmooth.models.artifact import Artifact, Way
 from soundsmooth.models.torch_devices import check_no_kernel_is_timed, machine_text
 from soundsmooth.models.torch_module import TorchModel, as_noise_lies
 
@@ -389,3 +390,15 @@ def test_where_the_shorter_graph_is_not_proved_the_exported_one_votes(monkeypatc
     model.prepare((4, 3, 3), 5)
     assert model.identity().independence.proved
     assert "graph" not in model.flags()
+
+
+def test_an_artifact_that_runs_already_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have many megabytes, and every run names it."""
+    model = TorchModel(Linear())
+    held = Artifact(model.identity().digest, "here", (1, 2, 2), Way(5), "cd" * 32, b"")
+    model._voting.run_as("tuned", held)
+    monkeypatch.setattr(torch_module.Artifact, "of", lambda _: pytest.fail("it was read again"))
+    for content in (held.content, bytes(bytearray(held.content))):
+        model.run_as("tuned", content)
+        assert model._voting.artifact is held
+        assert model.artifact is held.content

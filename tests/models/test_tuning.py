@@ -23,8 +23,8 @@ import torch
 
 import soundsmooth as ss
 from soundsmooth.independence.proof import export_module
-from soundsmooth.models import tuning
-from soundsmooth.models.artifact import Artifact, Way, compressed
+from soundsmooth.models import compiler_caches, tuning
+from soundsmooth.models.artifact import Artifact, Way, compress
 from soundsmooth.models.tuning import Tunable, choose, launched, load, pack, scores_digest
 
 needs_compiler = pytest.mark.skipif(
@@ -396,7 +396,7 @@ def test_torchs_own_assembler_stays_named(monkeypatch: pytest.MonkeyPatch) -> No
             yield
 
     monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
-    monkeypatch.setattr(compile_tasks, tuning.ASSEMBLER, name_it)
+    monkeypatch.setattr(compile_tasks, compiler_caches.ASSEMBLER, name_it)
     monkeypatch.setattr(utils, "fresh_cache", older)
     try:
         for _ in range(2):
@@ -447,7 +447,7 @@ def loaded(compiler: object, monkeypatch: pytest.MonkeyPatch, found: bool = True
     monkeypatch.setattr(tuning, "Compiled", compiler)
     graph = fresh_graph(5, False)
     artifact = Artifact(
-        "ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), scores_digest(graph, zeros(5)), compressed(b"kernels")
+        "ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), scores_digest(graph, zeros(5)), compress(b"kernels")
     )
     return load(artifact, graph, zeros(5))
 
@@ -516,25 +516,37 @@ def test_torch_prints_no_tables_while_it_chooses() -> None:
 
 
 def test_torch_tells_of_no_kernel_that_it_leaves_out() -> None:
-    """A line for each, as of an error, on the screen of somebody who can do nothing about it."""
+    """A line for each, as of an error, on the screen of somebody who can do nothing about it. Other errors are told."""
     from torch._inductor.select_algorithm import log
 
     told = list[str]()
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    no_room = (
+        "Runtime error during autotuning: \n%s. \nIgnoring this choice.",
+        "No valid triton configs. OutOfResources",
+    )
     log.addHandler(handler)
     try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            with tuning.own_caches():
-                log.error("No valid triton configs. OutOfResources")
-                warnings.warn("TypedStorage is deprecated. It will be removed", stacklevel=1)
-            log.error("somebody else's")
-            warnings.warn("somebody else's", stacklevel=1)
+        with tuning.own_caches():
+            log.error(*no_room)
+            log.error("another error")
+        log.error(*no_room)
     finally:
         log.removeHandler(handler)
-    assert told == ["somebody else's"]
-    assert [str(each.message) for each in warned] == ["somebody else's"]
+    assert told == ["another error", no_room[0] % no_room[1]]
+
+
+def test_what_others_do_with_warnings_stays() -> None:
+    """Filters are one list for all threads. One that is changed while another thread tunes is not put back."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with tuning.own_caches():
+            warnings.filterwarnings("ignore", message="not wanted")
+            warnings.warn("TypedStorage is deprecated. It will be removed", stacklevel=1)
+        warnings.warn("not wanted", stacklevel=1)
+        warnings.warn("3 images failed", stacklevel=1)
+    assert [str(each.message) for each in warned] == ["3 images failed"]
 
 
 def test_an_error_of_the_first_pass_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -556,7 +568,7 @@ def test_an_error_of_the_kernels_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(tuning, "own_caches", nullcontext)
     monkeypatch.setattr(torch.compiler, "load_cache_artifacts", broken)
-    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, compressed(b"kernels"))
+    artifact = Artifact("ab" * 32, "here", (3, 2, 2), Way(5, compiled=True), "cd" * 32, compress(b"kernels"))
     with pytest.raises(ValueError, match=r"the artifact's kernels cannot be loaded: .*Ran out of input"):
         load(artifact, fresh_graph(5, False), zeros(5))
 

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-TITLE = b"soundsmooth artifact 2\n"
+NAME = b"soundsmooth artifact "
+TITLE = NAME + b"2\n"
 #: The line that describes an artifact is shorter than this.
 MOST_OF_A_LINE = 1 << 16
-#: More bytes than kernels have. Those of a ResNet-50 had 187 MB under torch 2.11.
-MOST_OF_KERNELS = 1 << 32
-#: Kernels are mostly text. The quickest level of zlib leaves about a ninth.
+#: Kernels have no more bytes. Those of a ResNet-50 had 187 MB under torch 2.11.
+MOST_OF_KERNELS = 1 << 30
+#: Of zlib, the quickest. Kernels are mostly text.
 LEVEL = 1
 #: How to go on without an artifact.
 WAY_OUT = "a new run tunes its own kernels, compile none needs none, and verify does without --trust-artifact"
@@ -66,14 +67,16 @@ class Artifact:
 
     @property
     def kernels(self) -> bytes:
-        """As torch's compiler keeps them; nothing if it made none. A ValueError for what zlib cannot read."""
+        """As torch's compiler keeps them; nothing if it made none. A ValueError for damaged or endless ones."""
         unpack = zlib.decompressobj()
         try:
-            found = unpack.decompress(self.compressed, MOST_OF_KERNELS)
+            found = unpack.decompress(self.compressed, MOST_OF_KERNELS + 1)
         except zlib.error as error:
-            raise ValueError(f"the artifact's kernels are damaged: {error}") from None
+            raise ValueError(f"they are damaged: {error}") from None
+        if len(found) > MOST_OF_KERNELS:
+            raise ValueError(f"they have more than {MOST_OF_KERNELS} bytes")
         if self.compressed and (not unpack.eof or unpack.unused_data):
-            raise ValueError("the artifact's kernels are damaged")
+            raise ValueError("they are damaged: they end too early, or too late")
         return found
 
     @property
@@ -106,6 +109,8 @@ class Artifact:
     def of(cls, content: bytes) -> "Artifact":
         """The artifact with this content; a ValueError for anything else. No code is run."""
         end = content.find(b"\n", len(TITLE), len(TITLE) + MOST_OF_A_LINE)
+        if content.startswith(NAME) and not content.startswith(TITLE):
+            raise ValueError(f"another version of soundsmooth made this artifact; {WAY_OUT}")
         if not content.startswith(TITLE) or end < 0:
             raise ValueError("this is no artifact of soundsmooth")
         try:
@@ -117,12 +122,12 @@ class Artifact:
         return read
 
 
-def compressed(kernels: bytes) -> bytes:
+def compress(kernels: bytes) -> bytes:
     """Kernels as an artifact keeps them."""
     return zlib.compress(kernels, LEVEL) if kernels else b""
 
 
-def _read(found: Mapping[str, Any], kernels: bytes) -> Artifact:
+def _read(found: Mapping[str, Any], compressed: bytes) -> Artifact:
     """The fields, each of its type."""
     batch, *switches = way = Way(**found["way"])
     words = [found[name] for name in ("model", "machine", "scores")]
@@ -130,4 +135,4 @@ def _read(found: Mapping[str, Any], kernels: bytes) -> Artifact:
         raise TypeError
     if any(type(each) is not int or each < 1 for each in (*found["shape"], batch)):
         raise TypeError
-    return Artifact(found["model"], found["machine"], tuple(found["shape"]), way, found["scores"], kernels)
+    return Artifact(found["model"], found["machine"], tuple(found["shape"]), way, found["scores"], compressed)

@@ -4,21 +4,17 @@ Kernels that are chosen by timing add up in orders of their own, and another pro
 is kept with the compiled kernels in an `Artifact`, and each process that votes loads that.
 """
 
-import copyreg
 import hashlib
-import logging
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.errors import first_line
-from .artifact import WAY_OUT, Artifact, Way, compressed
+from .artifact import WAY_OUT, Artifact, Way, compress
 from .compiled import Compiled, CudaGraph, Forward, nothing_by_timing
+from .compiler_caches import own_caches, recorded_reads
 from .speed import free_memory, seconds_of_passes
 
 if TYPE_CHECKING:
@@ -33,30 +29,6 @@ ALIKE = 1.01
 LEAST_SECONDS = 0.02
 #: A way is taken in place of another if it takes at most this share of its time.
 WORTH = 0.99
-#: Of torch's compiler: the caches that an artifact is made of.
-CACHES = {"fx_graph_cache": True, "autotune_local_cache": True}
-#: Held while torch has caches of ours.
-ONE_AT_A_TIME = RLock()
-#: Caches of other machines, and headers that are compiled first, which pays for many kernels only. Kernels that are
-#: launched without Triton: torch looks for what was chosen for them in the folder where they were tuned, which is gone,
-#: and chooses anew. And smaller blocks, which are added where kernels are loaded, and chosen by timing there.
-NOT_WANTED = (
-    "fx_graph_remote_cache",
-    "autotune_remote_cache",
-    "bundled_autotune_remote_cache",
-    "cpp_cache_precompile_headers",
-    "use_static_cuda_launcher",
-    "use_static_triton_launcher",
-    "dynamic_scale_rblock",
-)
-#: Torch prints a table of the kernels that it times, and a line of JSON, for every layer.
-QUIET = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
-#: Torch tells of each kernel that it leaves out, since the GPU has too little memory for it, as of an error.
-LOUD = "torch._inductor.select_algorithm"
-#: And of what it uses itself.
-OUTDATED = "TypedStorage is deprecated"
-#: Of torch's compiler: it names torch's own assembler for Triton, in the environment.
-ASSEMBLER = "_set_triton_ptxas_path"
 #: What torch calls the choosing of kernels by timing, where it keeps how long everything took.
 CHOOSING = ("CachingAutotuner.benchmark_all_configs", "CachingAutotuner.coordinate_descent_tuning")
 
@@ -234,14 +206,14 @@ def pack(subject: Tunable, choice: Choice, model: str, machine: str) -> Artifact
     """
     import torch
 
-    with _recorded_reads():
+    with recorded_reads():
         made = _made(subject, choice.way)
         if not _repeats(made):
             raise ValueError(f"the tuned kernels give other scores for the same rows; choose compile none: {choice}")
         scores, kept = scores_digest(made.forward, made.rows), torch.compiler.save_cache_artifacts()
     if kept is None and choice.way.compiled:
         raise ValueError("torch's compiler keeps no kernels here (are its caches disabled?): choose another compile")
-    kernels = compressed(b"" if kept is None else kept[0])
+    kernels = compress(b"" if kept is None else kept[0])
     return Artifact(model, machine, tuple(made.rows.shape[1:]), choice.way, scores, kernels)
 
 
@@ -294,109 +266,3 @@ def _graphs_seen() -> _GraphsSeen:
     found = inductor["fxgraph_cache_hit"] + autograd["autograd_cache_hit"]
     chosen = sum(len(compilation_time_metrics.get(name, ())) for name in CHOOSING)
     return _GraphsSeen(found, inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"], chosen)
-
-
-@contextmanager
-def own_caches() -> Iterator[None]:
-    """Compile with caches of our own: what was compiled before is not used, and what is compiled now is recorded.
-
-    torch has them once for the whole process, so one thread at a time compiles: it would find another's kernels.
-    """
-    try:
-        from torch._functorch import config as functorch
-        from torch._inductor import config as inductor
-        from torch._inductor.utils import fresh_cache
-        from torch.compiler._cache import CacheArtifactManager
-    except ImportError as error:
-        raise ValueError("compile tuned needs torch 2.8 or newer; choose torch-compile") from error
-    raised: Exception | None = None
-    with ExitStack() as own:
-        own.enter_context(ONE_AT_A_TIME)
-        _same_assembler()  # first: older versions of torch give the environment back as it was here
-        own.enter_context(fresh_cache())
-        own.enter_context(CacheArtifactManager.with_fresh_cache())
-        settings = {**CACHES, **dict.fromkeys(NOT_WANTED, False), **QUIET}
-        own.enter_context(inductor.patch({name: each for name, each in settings.items() if hasattr(inductor, name)}))
-        own.enter_context(functorch.patch(enable_autograd_cache=True, enable_remote_autograd_cache=False))
-        own.enter_context(_same_names())
-        own.enter_context(_quiet())
-        try:
-            yield
-        except Exception as error:  # torch would keep the caches for whoever looks for the error
-            raised = error
-    if raised is not None:
-        raise raised
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep from the user's screen what a user can do nothing about."""
-    logger = logging.getLogger(LOUD)
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=OUTDATED)
-            yield
-    finally:
-        logger.setLevel(level)
-
-
-def _same_assembler() -> None:
-    """Let this process find what the processes of torch's compiler have compiled, and not compile it once more.
-
-    They take torch's own assembler, and its version is part of what Triton looks for. Triton has asked for that version
-    once and for all, if it has compiled noise before.
-    """
-    from torch._inductor.runtime import compile_tasks
-
-    getattr(compile_tasks, ASSEMBLER, lambda: None)()
-    with suppress(ImportError, AttributeError):
-        from triton.backends.nvidia import compiler
-
-        compiler.get_ptxas_version.cache_clear()
-
-
-@contextmanager
-def _recorded_reads() -> Iterator[None]:
-    """Record all that torch's compiler reads in its caches, and nothing else."""
-    from torch._inductor import config
-    from torch._inductor.utils import clear_caches
-    from torch.compiler._cache import CacheArtifactManager
-
-    clear_caches()  # those in memory: it would not read the files
-    with CacheArtifactManager.with_fresh_cache(), config.patch(compile_threads=1):  # other processes' reads are lost
-        yield
-
-
-@contextmanager
-def _same_names() -> Iterator[None]:
-    """Let torch's compiler find what it has compiled, in whatever order modules were imported.
-
-    It looks up kernels by a hash of pickles. In these a type of numbers or a memory format has the name of the first
-    module in which it is found, and that may be any module that imported torch first.
-    """
-    import torch
-
-    kinds = (torch.dtype, torch.memory_format)
-    before = {kind: copyreg.dispatch_table.get(kind) for kind in kinds}
-    for kind in kinds:
-        copyreg.pickle(kind, _by_name)
-    try:
-        yield
-    finally:
-        for kind, reducer in before.items():
-            del copyreg.dispatch_table[kind]
-            if reducer is not None:
-                copyreg.dispatch_table[kind] = reducer
-
-
-def _by_name(value: object) -> tuple[Callable[[str], object], tuple[str]]:
-    return torch_named, (str(value).removeprefix("torch."),)
-
-
-def torch_named(name: str) -> object:
-    """A value of torch, such as float32, by its name."""
-    import torch
-
-    return getattr(torch, name)
