@@ -93,8 +93,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         torch.cuda.empty_cache()
     if asked.turns:
         wait_for_turn()
-    for action in actions.values():  # it is measured warm
-        action()
+    for mode in modes.values():
+        mode.warm()
     work = {name: Work(action) for name, action in actions.items()}
     taken = alternate(work, asked.rounds)
     processor = Alternated({name: each.seconds for name, each in work.items()})
@@ -182,7 +182,8 @@ class Mode:
             options |= {"channels_last": asked.channels_last}
         source: Any = embedded.MODELS[min(embedded.MODELS)] if small else self.module
         self._smooth = ss.Smoother(source, SIGMA, **options)
-        self._certify(Inputs((0,), (levels[0],), (None,)))  # tunes and compiles, and says what was chosen
+        self._first = Inputs((0,), (levels[0],), (None,))
+        self._certify(self._first)  # tunes and compiles, and says what was chosen
         self._model: Any = self._smooth.smoothing.model
         chosen = self._settings()
         self.levels, self.replica = levels[0], self._smooth.smoothing.replicas[0]
@@ -258,6 +259,13 @@ class Mode:
                     forward(self._rows[rows])
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
+
+    def warm(self) -> None:
+        """One pass of each size, by the module too, and a run of one image: what comes first only is done then."""
+        self.one_pass()
+        if self.module is not None:
+            self.one_pass(self._model._module)
+        self._certify(self._first)
 
     def certify(self) -> None:
         """A run in memory, from promise to certificates."""
