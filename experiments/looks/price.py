@@ -36,12 +36,14 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent))
 
 sys.path.insert(1, str(Path(__file__).parents[1] / "cifar10"))
+sys.path.insert(1, str(Path(__file__).parents[1] / "performance"))
 
 import networks
 import numpy as np
 import simulate
 import torch
 from simulate import SIGMAS, Image, Plan
+from turns import wait_for_turn
 
 import soundsmooth as ss
 from soundsmooth.certification.stop_rule import DEFAULT_PATIENCE, MANY
@@ -88,6 +90,9 @@ def voted_others(sigma: str, asked: argparse.Namespace) -> dict[str, Any]:
         images, labels = (held[name][asked.first :: asked.step] for name in "xy")
     network = networks.network(networks.weights_file(sigma))
     smooth = ss.Smoother(network, sigma, layout="nhwc-to-nchw", **_way(sigma, asked))
+    if asked.turns:
+        _voted(smooth, images[:2], labels[:2], asked.few, "ready", None)  # tunes
+        wait_for_turn()
     run = _voted(smooth, images, labels, asked.few, f"price {sigma}", asked.runs)
     highest = simulate.thresholds_for(float(sigma))[-1]
     unsure = [place for place, each in enumerate(run) if _is_unsure(_hits(each), asked.few, highest)]
@@ -251,6 +256,7 @@ def main() -> None:
     for name, usual in (("first", FIRST), ("step", STEP), ("few", FEW), ("more", MORE)):
         voting.add_argument(f"--{name}", type=int, default=usual, help=f"{usual}, if not given")
     voting.add_argument("--runs", type=Path, metavar="FOLDER", help="where votes are kept until all are there")
+    voting.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
     voting.add_argument("--artifact", type=Path, metavar="FOLDER", help="of tuned kernels, one file for each σ")
     chosen = commands.add_parser("choose")
     chosen.add_argument("votes", type=Path)

@@ -67,10 +67,15 @@ def main() -> None:
     asked = parser.parse_args()
     wanted = [each for each in COMPARISONS if asked.networks is None or each.name in asked.networks]
     commands = commands_for(asked.folder, wanted, asked.others)
-    threads = max(2, 2 * (os.cpu_count() or 1) // max(1, min(len(commands), asked.together)))
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
+    share_the_processor(min(len(commands), asked.together))
     end_when_told()
     run_in_turns(commands, asked.folder, asked.seconds, asked.together)
+
+
+def share_the_processor(commands: int) -> None:
+    """So many commands compile at once: each with two processes for each core that it has, on average."""
+    threads = max(2, 2 * (os.cpu_count() or 1) // max(1, commands))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
 
 
 def commands_for(folder: Path, wanted: Sequence[Comparison], options: Sequence[str]) -> dict[str, list[str]]:

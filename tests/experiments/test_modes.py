@@ -178,3 +178,21 @@ def test_looks_at_the_gpu_belong_to_what_was_at_work(parts: ModuleType) -> None:
     lines = io.StringIO("1980, 650.5\n[N/A], [N/A]\n1755, 70")
     gpu._read(SimpleNamespace(stdout=lines))
     assert [each[1:] for each in gpu._seen[5:]] == [(1980.0, 650.5), (1755.0, 70.0)]
+
+
+def test_one_call_measures_all_figures(modes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command is understood by its script. What is there is not measured again."""
+    monkeypatch.setitem(sys.modules, "all_modes", script("performance/all_modes.py"))
+    found = script("performance/gpu_figures.py")
+    every = found.figures(Path("cifar10.npz"), tmp_path)
+    names = [each.name for each in every]
+    assert len({*names}) == len(names) == 4 + 2 + 2 + 12 + 4
+    assert all(Path(each.command[1]).is_file() and str(tmp_path) in " ".join(each.command) for each in every)
+    assert all("--turns" in each.command for each in every)
+    for each in every:
+        if Path(each.command[1]).name in ("modes.py", "parts.py"):
+            assert modes.arguments(None).parse_args(each.command[2:]).turns
+    every[0].made.parent.mkdir()
+    every[0].made.touch()
+    assert [each.name for each in found.wanted(every, ["price", "modes u"])] == [*names[1:4], "modes u-net"]
+    assert len(found.wanted(every, None)) == len(every) - 1
