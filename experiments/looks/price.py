@@ -43,7 +43,7 @@ import numpy as np
 import simulate
 import torch
 from simulate import SIGMAS, Image, Plan
-from turns import wait_for_turn
+from turns import add_turns, wait_for_turn
 
 import soundsmooth as ss
 from soundsmooth.certification.stop_rule import DEFAULT_PATIENCE, MANY
@@ -256,7 +256,7 @@ def main() -> None:
     for name, usual in (("first", FIRST), ("step", STEP), ("few", FEW), ("more", MORE)):
         voting.add_argument(f"--{name}", type=int, default=usual, help=f"{usual}, if not given")
     voting.add_argument("--runs", type=Path, metavar="FOLDER", help="where votes are kept until all are there")
-    voting.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
+    add_turns(voting)
     voting.add_argument("--artifact", type=Path, metavar="FOLDER", help="of tuned kernels, one file for each σ")
     chosen = commands.add_parser("choose")
     chosen.add_argument("votes", type=Path)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cifar10"))
 
 import certify as cifar10
 import networks
-from turns import wait_for_turn
+from turns import add_turns, wait_for_turn
 
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0" if gpu else "cpu")
     parser.add_argument("--compile", default="torch-compile" if gpu else "none")
     parser.add_argument("--artifact", type=Path, help="tuned kernels, for both batch sizes if they are the same")
-    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
+    add_turns(parser)
     asked = parser.parse_args()
     asked.layout, asked.threads, asked.spread, asked.weights = "nhwc-to-nchw", 1 if gpu else None, 1, networks.WEIGHTS
     asked.out.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 import zoo
-from turns import wait_for_turn
+from turns import add_turns, wait_for_turn
 
 sys.path.insert(1, str(Path(__file__).parents[1] / "cifar10"))
 
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--device", default="cuda:0" if gpu else "cpu")
-    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
+    add_turns(parser)
     parser.add_argument("--then", choices=["continue", "replay"], help="what a new process does")
     asked = parser.parse_args()
     if asked.then is not None:

@@ -1,31 +1,37 @@
-"""Measure what the docs say of tuned kernels and looks on a GPU, in one call, as far as there is time.
+"""Measure what the docs say of ways to run on a GPU, in one call, as far as there is time.
 
-    python experiments/performance/gpu_figures.py CIFAR10.npz OUT --seconds 1500
-    python experiments/performance/gpu_figures.py CIFAR10.npz OUT --only price "modes u-net"
+    python experiments/performance/gpu_figures.py OUT --seconds 1500 --cifar10 test.npz
+    python experiments/performance/gpu_figures.py OUT --only "modes u-net" end --others "--rounds 5"
+    python experiments/performance/modes_table.py docs/performance.md docs/data/modes/*.json docs/data/end_to_end/*.json
 
-Commands prepare together, and what is timed is timed alone (turns.py). Those that take long to prepare come first. A
-command whose result is in OUT is not run again, so that a later call goes on. Votes for the price have their turns too:
-they would disturb what others tune. Reports are in OUT/logs.
+Commands prepare together, and one at a time is measured, alone (turns.py). Tuning is disturbed by the others, which can
+make its choices worse; what it has chosen is measured alone. Votes for the price have their turns too: they would
+disturb what others tune. Those that take long to prepare come first. A command whose result is in OUT is not run again,
+so that a later call goes on. One that fails, or for which no time is left, is left out, and its line says so.
 
-    OUT/looks    runs with looks, and of all n copies, with their tuned kernels: experiments/looks/resnet110.py
-    OUT/price    votes of other images: experiments/looks/price.py
+    OUT/price    votes of other images: experiments/looks/price.py, with --cifar10
     OUT/end      whole runs beside the field's script: end_to_end.py
     OUT/parts    what passes, votes and noise take: parts.py
-    OUT/modes    ways to run: modes.py, by all_modes.py
+    OUT/modes    ways to run, for each network: modes.py; options in --others prevail over its own
+    OUT/looks    runs with looks and tuned kernels: experiments/looks/resnet110.py, with --cifar10
+    OUT/logs     what the commands print
 """
 
 import argparse
+import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import all_modes
+sys.path.insert(1, str(Path(__file__).parents[1] / "looks"))
+
+from simulate import SIGMAS
 from turns import end_when_told, run_in_turns
 
 HERE = Path(__file__).parent
 LOOKS = HERE.parent / "looks"
-SIGMAS = ("0.12", "0.25", "0.50", "1.00")
 #: Rows of a batch of the ResNet-110, in runs with looks and in votes for the price.
 BATCH = "3200"
 WIDE = ("--n", "10000", "--dtype", "bf16", "--batch", "500")
@@ -34,10 +40,33 @@ WHOLE_RUNS = {
     "resnet50": (*WIDE, "--channels-last"),
     "resnet110": ("--n", "100000", "--dtype", "fp16", "--batch", BATCH, "--channels-last", "--trained", "0.12"),
 }
+#: One thread each: those of several processes would wait for each other.
+ALONE = ("--threads", "1")
 #: A network that noise costs much, and one that it costs little.
 TAKEN_APART = {
-    "timm-style vit": ("none", "torch-compile", "tuned"),
-    "resnet50": ("tuned",),
+    "timm-style vit": ("--modes", "none", "torch-compile", "tuned"),
+    "resnet50": ("--modes", "tuned"),
+}
+#: Several images, since the last one's bound is worked out while the GPU has nothing more to do.
+SOME = ("--images", "2", "--rounds", "3", *ALONE)
+FAST = (*SOME, "--n", "100000", "--batch", "10000")
+LARGE = (*SOME, *WIDE)
+QUICK = (*LARGE, "--images", "4")
+CONVOLUTIONS = (*LARGE, "--channels-last")
+#: Those with aims of their own first, and early those with many different layers, which take long to tune.
+COMPARED = {
+    "torchvision vit_b_16": LARGE,
+    "torchvision densenet121": CONVOLUTIONS,
+    "transformers vit": QUICK,
+    "torchvision efficientnet_v2_s": CONVOLUTIONS,
+    "timm-style vit": QUICK,
+    "resnet110": (*FAST, "--dtype", "fp16", "--channels-last"),
+    "torchvision maxvit_t": (*LARGE, "--n", "5000"),
+    "torchvision resnet50": (*QUICK, "--channels-last"),
+    "u-net": (*FAST, "--dtype", "bf16"),
+    "torchvision swin_t": LARGE,
+    "torchvision convnext_tiny": CONVOLUTIONS,
+    "torchvision regnet_y_8gf": CONVOLUTIONS,
 }
 
 
@@ -49,66 +78,43 @@ class Figure(NamedTuple):
     made: Path
 
 
-def figures(data: Path, out: Path) -> list[Figure]:
-    """All of them, those that take long to prepare first."""
-    compared = {
-        name: tuple(words) for name, words in all_modes.commands_for(out / "modes", all_modes.COMPARISONS, []).items()
-    }
-    modes = [Figure(f"modes {name}", words, Path(words[2])) for name, words in compared.items()]
-    return [*prices(data, out), *whole_runs(out), *parts(out), *modes, *looks(data, out)]
+def figures(out: Path, cifar10: Path | None, others: Sequence[str] = ()) -> list[Figure]:
+    """All of them; those of CIFAR-10 images only with these."""
+    networks = [*of_networks("end", HERE / "end_to_end.py", WHOLE_RUNS, out)]
+    networks += of_networks(
+        "parts", HERE / "parts.py", {name: (*WIDE, *TAKEN_APART[name], *ALONE) for name in TAKEN_APART}, out
+    )
+    networks += of_networks("modes", HERE / "modes.py", {name: (*COMPARED[name], *others) for name in COMPARED}, out)
+    return networks if cifar10 is None else [*prices(out, cifar10), *networks, *looks(out, cifar10)]
 
 
-def looks(data: Path, out: Path) -> list[Figure]:
-    folder, found = out / "looks", []
+def of_networks(kind: str, script: Path, options: dict[str, tuple[str, ...]], out: Path) -> Iterator[Figure]:
+    """One for each network, made by a script that takes `--network`."""
+    for network, own in options.items():
+        made = out / kind / f"{network.replace(' ', '-')}.json"
+        yield figure(f"{kind} {network}", made, script, str(made), "--network", network, *own)
+
+
+def prices(out: Path, cifar10: Path) -> Iterator[Figure]:
+    images = ("--cifar10", str(cifar10), "--first", "2", "--step", "4")
+    copies = ("--few", BATCH, "--more", str(4 * int(BATCH)))
+    kept = ("--runs", str(out / "price"), "--artifact", str(out / "price"))
     for sigma in SIGMAS:
-        words = (
-            str(data),
-            str(folder),
-            "--sigma",
-            sigma,
-            "--compile",
-            "tuned",
-            "--plain",
-            "16",
-            "--plain-batch",
-            BATCH,
-        )
-        made = folder / f"resnet110_sigma{sigma}.json"
-        found.append(Figure(f"looks {sigma}", script(LOOKS / "resnet110.py", *words, "--turns"), made))
-    return found
+        made = out / "price" / f"{sigma}.json"
+        words = ("vote", str(made), "--sigma", sigma, *images, *copies, *kept)
+        yield figure(f"price {sigma}", made, LOOKS / "price.py", *words)
 
 
-def prices(data: Path, out: Path) -> list[Figure]:
-    folder, found = out / "price", []
+def looks(out: Path, cifar10: Path) -> Iterator[Figure]:
+    options = ("--compile", "tuned", "--plain", "16", "--plain-batch", BATCH)
     for sigma in SIGMAS:
-        made = folder / f"{sigma}.json"
-        places = ("--first", "2", "--step", "4", "--few", BATCH, "--more", str(4 * int(BATCH)))
-        words = ("vote", str(made), "--cifar10", str(data), "--sigma", sigma, *places)
-        kept = ("--runs", str(folder), "--artifact", str(folder))
-        found.append(Figure(f"price {sigma}", script(LOOKS / "price.py", *words, *kept, "--turns"), made))
-    return found
+        folder, made = out / "looks", out / "looks" / f"resnet110_sigma{sigma}.json"
+        words = (str(cifar10), str(folder), "--sigma", sigma, *options)
+        yield figure(f"looks {sigma}", made, LOOKS / "resnet110.py", *words)
 
 
-def whole_runs(out: Path) -> list[Figure]:
-    found = []
-    for network, options in WHOLE_RUNS.items():
-        made = out / "end" / f"{network}.json"
-        words = (str(made), "--network", network, *options, "--turns")
-        found.append(Figure(f"end {network}", script(HERE / "end_to_end.py", *words), made))
-    return found
-
-
-def parts(out: Path) -> list[Figure]:
-    found = []
-    for network, ways in TAKEN_APART.items():
-        made = out / "parts" / f"{network}.json"
-        words = (str(made), "--network", network, *WIDE, "--modes", *ways, "--threads", "1", "--turns")
-        found.append(Figure(f"parts {network}", script(HERE / "parts.py", *words), made))
-    return found
-
-
-def script(path: Path, *words: str) -> tuple[str, ...]:
-    return (sys.executable, str(path), *words)
+def figure(name: str, made: Path, script: Path, *words: str) -> Figure:
+    return Figure(name, (sys.executable, str(script), *words, "--turns"), made)
 
 
 def wanted(found: Sequence[Figure], only: Sequence[str] | None) -> list[Figure]:
@@ -116,23 +122,30 @@ def wanted(found: Sequence[Figure], only: Sequence[str] | None) -> list[Figure]:
     return [each for each in found if not each.made.exists() and (not only or each.name.startswith(tuple(only)))]
 
 
+def share_the_processor(commands: int) -> None:
+    """So many commands compile at once: each with two processes for each core that it has, on average."""
+    threads = max(2, 2 * (os.cpu_count() or 1) // max(1, commands))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(threads))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--cifar10", type=Path, metavar="TEST.npz", help="images for the price and for looks")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="those whose names begin so")
+    parser.add_argument(
+        "--others", type=shlex.split, default=[], metavar='"--n 200"', help="for the comparisons of ways"
+    )
     parser.add_argument("--seconds", type=float, default=1500, help="seconds for all of them")
     parser.add_argument("--together", type=int, default=6, help="how many are at work at once")
     asked = parser.parse_args()
     end_when_told()
-    left = wanted(figures(asked.data, asked.out), asked.only)
+    left = wanted(figures(asked.out, asked.cifar10, asked.others), asked.only)
     for each in left:
         each.made.parent.mkdir(parents=True, exist_ok=True)
+    share_the_processor(min(asked.together, len(left)))
     commands = {each.name: each.command for each in left}
-    all_modes.share_the_processor(min(asked.together, len(commands)))
-    ended = run_in_turns(
-        commands, asked.out / "logs", asked.seconds, asked.together, lambda line: print(line, flush=True)
-    )
+    ended = run_in_turns(commands, asked.out / "logs", asked.seconds, asked.together)
     sys.exit(any(each.startswith("failed") for each in ended.values()))
 
 

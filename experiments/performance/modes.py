@@ -27,13 +27,13 @@ import zoo
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry, sdpa_flop_count
-from turns import wait_for_turn
+from turns import add_turns, wait_for_turn
 
 import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
-from soundsmooth.lab.bench.pairs import Alternated, alternate
+from soundsmooth.lab.bench.pairs import Alternated, Ratio, alternate
 from soundsmooth.models.environment import environment
 from soundsmooth.runs.run import finish_run, start_run
 
@@ -64,7 +64,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
     parser.add_argument("--ours-only", action="store_true", help="leave out torch.compile over the module")
-    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
+    add_turns(parser)
     return parser
 
 
@@ -103,7 +103,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         "images": asked.images,
         "n": asked.n,
         "precision": asked.dtype,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": device_name(),
         "threads": asked.threads,
         "rounds": asked.rounds,
         "modes": {name: mode.described for name, mode in modes.items()},
@@ -162,8 +162,16 @@ def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
     pairs = [(f"{mode} certify", f"{mode} forward") for mode in modes]
     for plain in [name for name in ("module forward", "compiled forward") if name in taken.seconds]:
         pairs += [(f"{mode} {action}", plain) for mode in modes for action in ("forward", "certify")]
-    found = {f"{one} / {other}": taken.ratio(one, other) for one, other in pairs}
-    return {name: [round(each, 4) for each in (r.median, r.low, r.high)] for name, r in found.items()}
+    return {f"{one} / {other}": interval(taken.ratio(one, other)) for one, other in pairs}
+
+
+def interval(found: Ratio) -> list[float]:
+    """The median, and where it lies."""
+    return [round(each, 4) for each in (found.median, found.low, found.high)]
+
+
+def device_name() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
 class Mode:
@@ -202,9 +210,19 @@ class Mode:
         return settings(n=self._asked.n, n0=max(N0, self._asked.batch or 0))
 
     @property
+    def _all(self) -> list[tuple[int, int]]:
+        """The passes of all images."""
+        return self._asked.images * self._passes
+
+    @property
+    def _one(self) -> list[tuple[int, int]]:
+        """One pass of each size: what comes with a first pass is done then."""
+        return [(rows, 1) for rows, _ in self._passes]
+
+    @property
     def passes(self) -> int:
-        """Those of all images."""
-        return self._asked.images * sum(count for _, count in self._passes)
+        """How many a certification of all images takes."""
+        return sum(count for _, count in self._all)
 
     def rows(self, count: int) -> Any:
         """A batch that lies ready."""
@@ -216,11 +234,18 @@ class Mode:
 
     def forward(self) -> None:
         """All passes of all images: what the model has to do, and nothing else."""
-        self.run_passes(self._asked.images * self._passes)
+        self.run(self._all)
 
-    def run_passes(self, passes: Sequence[tuple[int, int]]) -> None:
-        """So many passes on batches of each size."""
-        self._run(self._model.scores if self.module is None else self._model.forward, passes)
+    def run(self, passes: Sequence[tuple[int, int]], forward: Callable[[Any], Any] | None = None) -> None:
+        """So many passes on batches of each size, in this way, or by what else is given."""
+        if forward is None:
+            forward = self._model.scores if self.module is None else self._model.forward
+        with torch.inference_mode():
+            for rows, count in passes:
+                for _ in range(count):
+                    forward(self._rows[rows])
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
 
     def kernels(self) -> list[tuple[str, int, float]]:
         """Those of one pass on the GPU, with calls and milliseconds, the costliest first."""
@@ -235,36 +260,19 @@ class Mode:
 
     def module_forward(self) -> None:
         """The same by the module itself, as one would write it."""
-        self._run(self._model._module)
+        self.run(self._all, self._model._module)
 
     def compiled_forward(self) -> Callable[[], None]:
         """The same by the module under torch.compile, which is compiled now."""
         compiled = torch.compile(self._model._module, dynamic=False)
-        self.one_pass(compiled)
-        return lambda: self._run(compiled)
-
-    def one_pass(self, forward: Callable[[Any], Any] | None = None) -> None:
-        """Of each size, by the way itself or by another: what comes with a first pass is done then."""
-        passes = [(rows, 1) for rows, _ in self._passes]
-        if forward is None:
-            self.run_passes(passes)
-        else:
-            self._run(forward, passes)
-
-    def _run(self, forward: Callable[[Any], Any], passes: Sequence[tuple[int, int]] = ()) -> None:
-        """All passes of all images, or those that are given."""
-        with torch.inference_mode():
-            for rows, count in passes or self._asked.images * self._passes:
-                for _ in range(count):
-                    forward(self._rows[rows])
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
+        self.run(self._one, compiled)
+        return lambda: self.run(self._all, compiled)
 
     def warm(self) -> None:
         """One pass of each size, by the module too, and a run of one image: what comes first only is done then."""
-        self.one_pass()
+        self.run(self._one)
         if self.module is not None:
-            self.one_pass(self._model._module)
+            self.run(self._one, self._model._module)
         self._certify(self._first)
 
     def certify(self) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from modes import Mode, arguments
+from modes import Mode, arguments, device_name, interval
 from turns import wait_for_turn
 
 from soundsmooth.core.arrays import Fetched, concatenate
@@ -60,16 +60,16 @@ def measure(asked: argparse.Namespace, mode: Mode, actions: Mapping[str, Callabl
     with gpu.watched() if shutil.which(QUERY[0]) else nullcontext():
         taken = alternate({name: gpu.noting(name, action) for name, action in actions.items()}, asked.rounds)
     batches = dict.fromkeys(actions, -(-asked.n // mode.batch)) | {"certify": mode.passes}
-    ratios = {name: taken.ratio(name, "forward") for name in actions if name not in ("forward", "certify")}
+    compared = [name for name in actions if name not in ("forward", "certify")]
     return {
         "network": asked.network,
         "way": mode.way,
         "batch": mode.batch,
         "copies": asked.n,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": device_name(),
         "rounds": asked.rounds,
         "ms a batch": {name: round(1000 * taken.median(name) / count, 4) for name, count in batches.items()},
-        "over forward": {name: [round(each, 4) for each in (r.median, r.low, r.high)] for name, r in ratios.items()},
+        "over forward": {name: interval(taken.ratio(name, "forward")) for name in compared},
         "clock in MHz, power in W": gpu.means(),
     }
 
@@ -90,7 +90,7 @@ def parts(mode: Mode, asked: argparse.Namespace) -> dict[str, Callable[[], objec
         counted(found)
 
     return {
-        "forward": lambda: mode.run_passes([(mode.batch, len(firsts))]),
+        "forward": lambda: mode.run([(mode.batch, len(firsts))]),
         "votes": lambda: votes(rows for _ in firsts),
         "in turn": lambda: votes(noise.noisy(Purpose.ESTIMATION, x, at, mode.batch).values for at in firsts),
         "beside": beside,

@@ -28,6 +28,11 @@ QUIET = 1.0
 Process = subprocess.Popen[str]
 
 
+def add_turns(parser: argparse.ArgumentParser) -> None:
+    """The option of a command that can wait for its turn."""
+    parser.add_argument("--turns", action="store_true", help="wait for one's turn when all is ready: turns.py")
+
+
 def wait_for_turn() -> None:
     """In a command: until the others are stopped. Who has the turn keeps it, and may wait again."""
     print(READY, flush=True)
@@ -99,12 +104,16 @@ def send(process: Process, what: signal.Signals) -> None:
         os.killpg(process.pid, what)
 
 
+def say_now(line: str) -> None:
+    print(line, flush=True)
+
+
 def run_in_turns(
     commands: Mapping[str, Sequence[str]],
     logs: Path,
     seconds: float,
     together: int | None = None,
-    say: Callable[[str], object] = print,
+    say: Callable[[str], object] = say_now,
 ) -> dict[str, str]:
     """Run all commands in so many seconds; how each ended, by its name."""
     turns, ended, places = Turns(), dict[str, str](), Semaphore(together or len(commands))

@@ -90,22 +90,6 @@ def test_processors_and_gpus_have_a_table_each(tmp_path: Path) -> None:
     assert "large" not in on_processor
 
 
-def test_what_is_there_is_not_measured_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "turns", script("performance/turns.py"))
-    all_modes = script("performance/all_modes.py")
-    (tmp_path / "one.json").touch()
-    wanted = [all_modes.Comparison(network, ("--n", "5")) for network in ("one", "another net")]
-    commands = all_modes.commands_for(tmp_path, wanted, ["--rounds", "1"])
-    assert capsys.readouterr().out == "one: measured before\n"
-    ((name, command),) = commands.items()
-    assert name == "another-net"
-    assert command[2:] == [
-        str(tmp_path / "another-net.json"), "--turns", "--network", "another net", "--n", "5", "--rounds", "1"
-    ]  # fmt: skip
-
-
 def test_the_least_that_a_row_takes(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two operations for each product, and 16 bits for each number that a layer with weights reads and writes."""
     layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(256, 10))
@@ -180,18 +164,28 @@ def test_looks_at_the_gpu_belong_to_what_was_at_work(parts: ModuleType) -> None:
     assert [each[1:] for each in gpu._seen[5:]] == [(1980.0, 650.5), (1755.0, 70.0)]
 
 
-def test_one_call_measures_all_figures(modes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command is understood by its script. What is there is not measured again."""
-    monkeypatch.setitem(sys.modules, "all_modes", script("performance/all_modes.py"))
+def test_one_call_measures_all_figures(modes: ModuleType, tmp_path: Path) -> None:
+    """Each command is understood by its script."""
     found = script("performance/gpu_figures.py")
-    every = found.figures(Path("cifar10.npz"), tmp_path)
+    every = found.figures(tmp_path, Path("cifar10.npz"), ["--rounds", "1"])
     names = [each.name for each in every]
     assert len({*names}) == len(names) == 4 + 2 + 2 + 12 + 4
     assert all(Path(each.command[1]).is_file() and str(tmp_path) in " ".join(each.command) for each in every)
     assert all("--turns" in each.command for each in every)
     for each in every:
         if Path(each.command[1]).name in ("modes.py", "parts.py"):
-            assert modes.arguments(None).parse_args(each.command[2:]).turns
+            understood = modes.arguments(None).parse_args(each.command[2:])
+            assert understood.turns
+            assert understood.out == each.made
+            assert understood.rounds == (1 if each.name.startswith("modes") else 5)
+    without = found.figures(tmp_path, None)
+    assert [each.name for each in without] == [name for name in names if name.split()[0] not in ("price", "looks")]
+
+
+def test_what_is_there_is_not_measured_again(modes: ModuleType, tmp_path: Path) -> None:
+    found = script("performance/gpu_figures.py")
+    every = found.figures(tmp_path, Path("cifar10.npz"))
+    names = [each.name for each in every]
     every[0].made.parent.mkdir()
     every[0].made.touch()
     assert [each.name for each in found.wanted(every, ["price", "modes u"])] == [*names[1:4], "modes u-net"]
