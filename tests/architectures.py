@@ -14,9 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-def parallel(module: nn.Module) -> nn.Module:
-    """On no GPU: it would move the module to the first one."""
-    return nn.DataParallel(module, device_ids=[])
+def parallel(module: nn.Module, kind: type[nn.DataParallel] = nn.DataParallel) -> nn.DataParallel:
+    """As on a machine without a GPU. Given one GPU, it would move the module there; and it takes no empty list."""
+    wrapped = kind(module, device_ids=[0, 0])
+    wrapped.device_ids = []
+    return wrapped
 
 
 class Normalize(nn.Module):

@@ -104,7 +104,7 @@ def test_a_wrapper_that_computes_something_stays() -> None:
             return -self.module(batch)
 
     plain = model_of(network()).vote(BATCH.copy()).labels
-    for module in (hooked, Own(network(), device_ids=[])):
+    for module in (hooked, parallel(network(), Own)):
         copied = plain_copy(module)
         assert isinstance(copied, torch.nn.DataParallel)
         assert (model_of(module, device="cpu").vote(BATCH.copy()).labels == 1 - plain).all()
