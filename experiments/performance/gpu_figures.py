@@ -48,7 +48,7 @@ TAKEN_APART = {
     "resnet50": ("--modes", "tuned"),
 }
 #: Several images, since the last one's bound is worked out while the GPU has nothing more to do.
-SOME = ("--images", "2", "--rounds", "3", *ALONE)
+SOME = ("--images", "2", "--rounds", "3", "--in-turn", *ALONE)
 FAST = (*SOME, "--n", "100000", "--batch", "10000")
 LARGE = (*SOME, *WIDE)
 QUICK = (*LARGE, "--images", "4")

@@ -11,7 +11,7 @@ Selection has one batch, as large as the others, so that nothing is compiled for
 A forward is as many passes as the certification needs, on batches that lie ready, in the way and in the batches that
 the certification has. `module` is the module itself, in eager mode and in the batches of the first way. `compiled` is
 what people write: torch.compile over the module, with torch's own defaults, in the same batches. `--ours-only` leaves
-that out.
+that out. `--in-turn` also certifies with noise before each pass, and not beside it as GPUs do.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -33,12 +34,14 @@ import soundsmooth as ss
 from soundsmooth import embedded
 from soundsmooth.certification.promise import Inputs, secret
 from soundsmooth.certification.settings import Settings, settings
+from soundsmooth.core import cuda_streams
 from soundsmooth.lab.bench.pairs import Alternated, Ratio, alternate
 from soundsmooth.models.environment import environment
 from soundsmooth.runs.run import finish_run, start_run
 
 SIGMA, N0 = "0.25", 100
 EMBEDDED = "embedded"
+IN_TURN = "certify in turn"
 
 
 def attention_flop(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
@@ -64,6 +67,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--modes", nargs="+", default=["none", "torch-compile", "tuned"])
     parser.add_argument("--ours-only", action="store_true", help="leave out torch.compile over the module")
+    parser.add_argument("--in-turn", action="store_true", help="certify with noise before each pass, too")
     add_turns(parser)
     return parser
 
@@ -84,6 +88,8 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     actions: dict[str, Callable[[], object]] = {}
     for name, mode in modes.items():
         actions |= {f"{name} forward": mode.forward, f"{name} certify": mode.certify}
+        if asked.in_turn:
+            actions[f"{name} {IN_TURN}"] = with_noise_in_turn(mode.certify)
     first = next(iter(modes.values()))
     if first.module is not None:
         actions["module forward"] = first.module_forward
@@ -160,6 +166,7 @@ class Moved(TorchDispatchMode):
 
 def ratios(taken: Alternated, modes: list[str]) -> dict[str, list[float]]:
     pairs = [(f"{mode} certify", f"{mode} forward") for mode in modes]
+    pairs += [(each, f"{mode} forward") for mode in modes if (each := f"{mode} {IN_TURN}") in taken.seconds]
     for plain in [name for name in ("module forward", "compiled forward") if name in taken.seconds]:
         pairs += [(f"{mode} {action}", plain) for mode in modes for action in ("forward", "certify")]
     return {f"{one} / {other}": interval(taken.ratio(one, other)) for one, other in pairs}
@@ -283,6 +290,24 @@ class Mode:
         pool = self._smooth.pool()
         plan, store = start_run(pool, images, self._settings(), secret())
         finish_run(plan, store).close()
+
+
+class InTurn(cuda_streams.TwoStreams):
+    """Noise in the model's stream, before its pass."""
+
+    def make(self, request: Callable[[], Any]) -> tuple[Any, Any]:
+        with self._turn, self._torch.cuda.stream(self._front):
+            return request(), self._front.record_event()
+
+
+def with_noise_in_turn(action: Callable[[], object]) -> Callable[[], None]:
+    """The action, with nothing beside the model's work on a GPU."""
+
+    def done() -> None:
+        with patch.object(cuda_streams, "TwoStreams", InTurn):
+            action()
+
+    return done
 
 
 if __name__ == "__main__":

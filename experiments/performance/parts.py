@@ -8,10 +8,12 @@ Each round does these once, and begins with another one:
 - votes: the same, and the votes are counted;
 - in turn: each batch gets fresh noise, and then its pass;
 - beside: noise is made beside the passes, as in a run;
-- certify: a whole run in memory, of `--images` images, each with a batch for selection more.
+- certify: a whole run in memory, of `--images` images;
+- certify in turn: the same on a GPU, with noise before each pass in place of beside it.
 
-OUT gets one JSON object for each way: milliseconds of one batch, ratios to the forward passes, and on the first GPU the
-mean clock and power while each was at work. The options are those of `modes.py`.
+All have as many passes as the run: a GPU that is busy for longer may lower its clock. OUT gets one JSON object for each
+way: milliseconds of one batch, ratios to the forward passes, and on the first GPU the mean clock and power while each
+was at work. The options are those of `modes.py`.
 """
 
 import argparse
@@ -27,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from modes import Mode, arguments, device_name, interval
+from modes import IN_TURN, Mode, arguments, device_name, interval, with_noise_in_turn
 from turns import wait_for_turn
 
 from soundsmooth.core.arrays import Fetched, concatenate
@@ -43,7 +45,7 @@ QUERY = ["nvidia-smi", "-i=0", "--query-gpu=clocks.sm,power.draw", "--format=csv
 
 def main() -> None:
     asked = arguments(__doc__).parse_args()
-    ready = [(mode, parts(mode, asked)) for mode in (Mode(asked, way) for way in asked.modes)]
+    ready = [(mode, parts(mode)) for mode in (Mode(asked, way) for way in asked.modes)]
     if asked.turns:
         wait_for_turn()
     found = [measure(asked, mode, actions) for mode, actions in ready]
@@ -59,43 +61,44 @@ def measure(asked: argparse.Namespace, mode: Mode, actions: Mapping[str, Callabl
     gpu = Gpu()
     with gpu.watched() if shutil.which(QUERY[0]) else nullcontext():
         taken = alternate({name: gpu.noting(name, action) for name, action in actions.items()}, asked.rounds)
-    batches = dict.fromkeys(actions, -(-asked.n // mode.batch)) | {"certify": mode.passes}
-    compared = [name for name in actions if name not in ("forward", "certify")]
     return {
         "network": asked.network,
         "way": mode.way,
         "batch": mode.batch,
-        "copies": asked.n,
+        "batches": mode.passes,
+        "images": asked.images,
         "device": device_name(),
         "rounds": asked.rounds,
-        "ms a batch": {name: round(1000 * taken.median(name) / count, 4) for name, count in batches.items()},
-        "over forward": {name: interval(taken.ratio(name, "forward")) for name in compared},
+        "ms a batch": {name: round(1000 * taken.median(name) / mode.passes, 4) for name in actions},
+        "over forward": {name: interval(taken.ratio(name, "forward")) for name in actions if name != "forward"},
         "clock in MHz, power in W": gpu.means(),
     }
 
 
-def parts(mode: Mode, asked: argparse.Namespace) -> dict[str, Callable[[], object]]:
-    """What is timed, each for n copies of one image."""
-    replica, rows = mode.replica, mode.rows(mode.batch)
-    voting = Voting(replica.model, mode.batch, replica.model.flags())
+def parts(mode: Mode) -> dict[str, Callable[[], object]]:
+    """What is timed, each with as many passes as a run."""
+    replica, rows, batch = mode.replica, mode.rows(mode.batch), mode.batch
+    voting = Voting(replica.model, batch, replica.model.flags())
     noise, x = FreshNoise(replica.sampler, bytes(32), 0), mode.levels
-    firsts = range(0, asked.n, mode.batch)
+    copies = range(mode.passes * batch)
 
     def votes(batches: Iterator[Any]) -> None:
-        with torch.inference_mode():
-            Fetched(concatenate([replica.model.vote(values).labels for values in batches])).array()
+        Fetched(concatenate([replica.model.vote(values).labels for values in batches])).array()
 
     def beside() -> None:
-        (found,) = PendingVotes(voting, [CopyRange(noise, x, Purpose.ESTIMATION, range(asked.n))]).votes()
+        (found,) = PendingVotes(voting, [CopyRange(noise, x, Purpose.ESTIMATION, copies)]).votes()
         counted(found)
 
-    return {
-        "forward": lambda: mode.run([(mode.batch, len(firsts))]),
-        "votes": lambda: votes(rows for _ in firsts),
-        "in turn": lambda: votes(noise.noisy(Purpose.ESTIMATION, x, at, mode.batch).values for at in firsts),
+    found: dict[str, Callable[[], object]] = {
+        "forward": mode.forward,
+        "votes": lambda: votes(rows for _ in range(mode.passes)),
+        "in turn": lambda: votes(noise.noisy(Purpose.ESTIMATION, x, at, batch).values for at in copies[::batch]),
         "beside": beside,
         "certify": mode.certify,
     }
+    if torch.cuda.is_available():
+        found[IN_TURN] = with_noise_in_turn(mode.certify)
+    return found
 
 
 class Gpu:

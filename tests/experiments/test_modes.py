@@ -29,6 +29,7 @@ def asked(**changes: object) -> argparse.Namespace:
         "modes": ["none"],
         "turns": False,
         "ours_only": False,
+        "in_turn": False,
     }
     return argparse.Namespace(**{**usual, **changes})
 
@@ -63,6 +64,15 @@ def test_a_module_is_compared_with_what_people_write(modes: ModuleType, monkeypa
     assert row.endswith(f"| {found['seconds']['none certify'] / fastest:.3f} |")
     left = modes.measure(asked(network="u-net", n=20, batch=10, ours_only=True))
     assert set(found["seconds"]) - set(left["seconds"]) == {"compiled forward"}
+
+
+def test_a_run_can_have_its_noise_before_each_pass(modes: ModuleType) -> None:
+    usual, seen = modes.cuda_streams.TwoStreams, list[object]()
+    modes.with_noise_in_turn(lambda: seen.append(modes.cuda_streams.TwoStreams))()
+    assert [*seen, modes.cuda_streams.TwoStreams] == [modes.InTurn, usual]
+    found = modes.measure(asked(in_turn=True))
+    assert set(found["seconds"]) == {"none forward", "none certify", "none certify in turn"}
+    assert "none certify in turn / none forward" in found["ratios"]
 
 
 def test_a_long_run_is_compiled_where_that_gains_enough() -> None:
@@ -126,7 +136,7 @@ def parts(modes: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_time_of_a_certification_is_taken_apart(parts: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part votes, or passes, on as many batches; a run has more of them, for each image and for selection."""
+    """Each part votes, or passes, on as many batches as a run has, for all images and for selection."""
     monkeypatch.setattr(parts.shutil, "which", lambda _: None)
     wanted = asked(batch=50, images=3)
     mode = parts.Mode(wanted, "none")
@@ -136,20 +146,19 @@ def test_the_time_of_a_certification_is_taken_apart(parts: ModuleType, monkeypat
         model, "scores", lambda values: passes.append(values) or rows.append(len(values)) or scores(values)
     )
     batches = {}
-    for name, action in parts.parts(mode, wanted).items():
+    for name, action in parts.parts(mode).items():
         passes.clear()
         action()
         batches[name] = len(passes), len({id(each) for each in passes})
-    assert {name: count for name, (count, _) in batches.items()} == {
-        "forward": 4, "votes": 4, "in turn": 4, "beside": 4, "certify": mode.passes
-    }  # fmt: skip
+    every = ["forward", "votes", "in turn", "beside", "certify"]
     assert mode.passes == 3 * (2 + 4)
-    assert batches["votes"][1] == 1
-    assert batches["in turn"][1] == batches["beside"][1] == 4
+    assert {name: count for name, (count, _) in batches.items()} == dict.fromkeys(every, mode.passes)
+    assert batches["forward"][1] == batches["votes"][1] == 1
+    assert batches["in turn"][1] == batches["beside"][1] == mode.passes
     assert set(rows) == {50}
-    found = parts.measure(wanted, mode, parts.parts(mode, wanted))
-    assert list(found["ms a batch"]) == ["forward", "votes", "in turn", "beside", "certify"]
-    assert list(found["over forward"]) == ["votes", "in turn", "beside"]
+    found = parts.measure(wanted, mode, parts.parts(mode))
+    assert list(found["ms a batch"]) == every
+    assert list(found["over forward"]) == every[1:]
     assert found["clock in MHz, power in W"] == {}
 
 
