@@ -41,18 +41,18 @@ def test_the_default_price_has_the_default_rule(judge: Any) -> None:
     assert [judge.worth(doubled, sigma) for sigma in price.SIGMAS] == [16, 16, 16, 16]
 
 
-@pytest.mark.parametrize(("least", "place"), [(0.1, 1), (0.3, 0)])
+@pytest.mark.parametrize(("least", "margin", "place"), [(0.1, 0, 1), (0.1, 1, 0), (0.3, 0, 0)])
 def test_the_rule_takes_what_saves_most_of_what_loses_little(
-    least: float, place: int, judge: Any, monkeypatch: pytest.MonkeyPatch
+    least: float, margin: int, place: int, judge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of three prices, one loses `least`, one a little more and saves more, and one loses most. If all lose too much,
-    the one that loses least is taken.
+    the one that loses least is taken. With a margin, 0.15 ± 0.08 is too much.
     """
     said = {price.PATIENCES[0]: (least, 1.5), price.PATIENCES[1]: (least + 0.05, 2.0)}
 
     def tried(asked: Any, name: str) -> list[dict[str, float]]:
         drop, votes = said.get(asked.patience, (0.9, 9.0))
-        return [{"drop": drop / 2, "votes": votes}, {"drop": drop, "votes": votes}]
+        return [{"drop": each, "deviation": 0.08, "votes": votes} for each in (drop / 2, drop)]
 
     monkeypatch.setattr(judge, "tried", tried)
-    assert judge.chosen("any").patience == price.PATIENCES[place]
+    assert judge.chosen("any", margin).patience == price.PATIENCES[place]
