@@ -31,7 +31,7 @@ from soundsmooth.verification import AuditInputs, Verification, audit_file
 from soundsmooth.verification.content import content_hash
 from soundsmooth.verification.promised import grid_of, promised_smoothing, shape_of, threads_of, unit_check
 from soundsmooth.verification.snapshot import open_snapshot
-from verification.issuer import NONCE, data, given, issue, small_run
+from verification.issuer import NONCE, data, given, issue, looked_run, small_run
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +289,17 @@ def test_images_without_a_certificate_are_wrong_answers(tmp_path: Path) -> None:
     assert found.tally.accuracies()[Fraction(0)] == Fraction(2, 7)
     assert found.confirmed_accuracies()[Fraction(0)] == Fraction(2, 7)
     assert any("5 of 7 promised images have no certificate" in note for note in found.notes)
+
+
+def test_accuracy_is_said_at_the_radii_that_were_asked_for(run: Path, tmp_path: Path) -> None:
+    """Of a run and of its records; without any, at the usual ones, which include 0.1."""
+    path = issue(tmp_path / "run.db", looked_run())
+    with Store.read(path) as store:
+        (tmp_path / "run.jsonl").write_text("\n".join(each.to_json() for each in store.certificates()))
+    for found in (audit_file(path), audit_file(tmp_path / "run.jsonl")):
+        assert set(found.tally.accuracies()) == {Fraction(0), Fraction(1, 4)}
+        assert set(found.to_dict()["certificates"]["accuracy"]) == {"0", "1/4"}
+    assert Fraction(1, 10) in audit_file(run).tally.accuracies()
 
 
 def test_files_of_records(run: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from ..exact import BOUNDS, Look
 from ..exact.balls import float_below
 from ..noise import Law
 from .certify import Counts, Measurement, certify
+from .looks import Looks
 from .settings import Settings
 
 RADII = tuple(Fraction(r) for r in ("0", "0.1", "0.25", "0.5", "0.75", "1", "1.25", "1.5", "2", "2.5", "3", "4", "5"))
@@ -55,12 +56,18 @@ def largest_radius(law: Law, settings: Settings, rows: int | None = None) -> flo
     return certify(Counts((1, 0), 0), Counts((settings.n, 0), 0), law, settings, measured, None, looks, coin).radius
 
 
-def radii_that_occur(law: Law, settings: Settings) -> list[Fraction]:
+def tabled_radii(looks: Looks | None) -> tuple[Fraction, ...]:
+    """Those at which certified accuracy is said: those that are asked for, or the usual ones."""
+    return tuple(radius for radius, _ in looks.radii) if looks is not None and looks.radii else RADII
+
+
+def radii_that_occur(law: Law, settings: Settings) -> tuple[Fraction, ...]:
     """Those that are asked for, or the usual ones below the largest."""
-    if settings.looks is not None and settings.looks.radii:
-        return [radius for radius, _ in settings.looks.radii]
+    tabled = tabled_radii(settings.looks)
+    if tabled is not RADII:
+        return tabled
     most = Fraction(largest_radius(law, settings))
-    return [radius for radius in RADII if radius < most] or [Fraction(0)]
+    return tuple(radius for radius in RADII if radius < most) or (Fraction(0),)
 
 
 def decimal_below(value: Fraction, digits: int = 3) -> str:

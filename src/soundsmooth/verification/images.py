@@ -37,7 +37,7 @@ def inspect_images(run: RunReader, result: Verification) -> "Inspection":
     up to the certificate's; each certificate fits its digest, and `audit.check_record` accepts it.
     """
     before, promised = result.findings.count, int(run.promise.values["input count"])
-    result.tally.promised = promised
+    result.tally.expect(run.promise)
     found = Inspection(run, result)
     found.read_environments()
     rows = merge(*map(found.placed_rows, PLACED), key=itemgetter(0))

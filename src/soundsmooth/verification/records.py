@@ -15,7 +15,7 @@ from ..core.plain_files import plain_file
 from .inputs import AuditInputs
 from .key import key_checks
 from .promised import check_promise, unit_check
-from .result import Check, Findings, Verification
+from .result import CertificateTally, Check, Findings, Verification
 
 #: A line that is longer is no certificate.
 MOST_CHARACTERS = 1 << 24
@@ -52,7 +52,7 @@ def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[C
         terms = _terms(record)
         if shared is None and terms is not None:
             shared, result.promise = terms, terms[0]
-            tally.promised = _promised_images(terms[0], findings)
+            _expect(terms[0], tally, findings)
             checks = [*key_checks(*terms, noted), unit_check(terms[0])]
         if terms is None and report.accepted:  # `examine` rejects such a record, and nothing here rests on that
             findings.add(f"line {number}: its promise is none")
@@ -73,14 +73,14 @@ def read_records(path: Path, noted: AuditInputs, result: Verification) -> list[C
     return checks
 
 
-def _promised_images(promise: Promise, findings: Findings) -> int:
-    """How many images, if the promise is one."""
+def _expect(promise: Promise, tally: CertificateTally, findings: Findings) -> None:
+    """What is promised, if the promise is one."""
     try:
         check_promise(promise)
     except ValueError as error:
         findings.add(str(error))
-        return 0
-    return int(promise.values["input count"])
+    else:
+        tally.expect(promise)
 
 
 def _terms(record: Mapping[str, Any]) -> tuple[Promise, str, str, str] | None:

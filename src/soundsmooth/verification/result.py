@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from ..audit import ClaimReport
+from ..certification.looks import Looks
 from ..certification.promise import Promise
-from ..certification.report import RADII, count_above
+from ..certification.report import RADII, count_above, tabled_radii
 from .statements import Replay
 
 #: So many findings are kept in words; all are counted.
@@ -69,6 +70,13 @@ class CertificateTally:
     """Certificates for images without a promised label."""
     correct: "array[float]" = field(default_factory=_no_radii)
     """The radii of those with the promised label."""
+    radii: tuple[Fraction, ...] = RADII
+    """Where accuracy is said."""
+
+    def expect(self, promise: Promise) -> None:
+        """As many images as are promised, at the radii that are asked for; the promise can be read."""
+        self.promised = int(promise.values["input count"])
+        self.radii = tabled_radii(Looks.of_lines(promise.values))
 
     @property
     def finished(self) -> int:
@@ -92,13 +100,13 @@ class CertificateTally:
     @property
     def above(self) -> dict[Fraction, int]:
         """For each radius, how many are correct with a larger one."""
-        return dict(zip(RADII, count_above(self.correct, RADII), strict=True))
+        return dict(zip(self.radii, count_above(self.correct, self.radii), strict=True))
 
     def accuracies(self) -> dict[Fraction, Fraction]:
         """The share of all promised images that are correct with a larger radius, as stated."""
         if self.unlabelled or not self.promised:
             return {}
-        return {r: Fraction(count, self.promised) for r, count in self.above.items() if r == 0 or count}
+        return {r: Fraction(count, self.promised) for r, count in self.above.items() if r == self.radii[0] or count}
 
     def to_dict(self) -> dict[str, Any]:
         return {
