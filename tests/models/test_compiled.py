@@ -22,6 +22,7 @@ from soundsmooth.models import compiled as ways
 from soundsmooth.models import model_of
 from soundsmooth.models.compiled import PROMISED, Compiled, CudaGraph, forward_of
 from soundsmooth.models.torch_module import TorchModel
+from soundsmooth.models.tuning import scores_digest
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda:0" if GPU else "cpu"
@@ -208,6 +209,9 @@ class Switch(torch.nn.Module):
         return x.flatten(1) * Switch.factor
 
 
+OTHER_SETTINGS = r"not as it was when torch compiled the model \(GLOBAL_STATE changed: autocast.*\): set it back"
+
+
 @needs_compiler
 @pytest.mark.usefixtures("fresh_compiler")
 def test_torch_compile_votes_alike_and_compiles_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +221,10 @@ def test_torch_compile_votes_alike_and_compiles_once(monkeypatch: pytest.MonkeyP
         assert labels(compiled, seed=seed) == labels(plain, seed=seed)
     before = labels(plain)
     assert len({*before, *labels(plain, seed=2)}) > 1
+    with torch.inference_mode():  # as whoever certifies may have set it
+        assert labels(compiled) == before
+    with torch.autocast(DEVICE.partition(":")[0], torch.bfloat16), pytest.raises(ValueError, match=OTHER_SETTINGS):
+        labels(compiled)
     monkeypatch.setattr(Switch, "factor", -1)
     assert labels(plain) != before
     try:
@@ -444,17 +452,25 @@ def test_an_input_that_never_fits() -> None:
         model.largest_batch((1, 2, 2), 1000)
 
 
-@pytest.mark.parametrize("given", ["numpy", "tensor", "trial"])
-def test_all_batches_are_tensors_of_one_kind(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tensors made in inference mode are another kind, for which a compiler would compile again."""
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("given", ["numpy", "tensor", "trial", "example", "digest"])
+def test_all_batches_are_tensors_of_one_kind(given: str, inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors made in inference mode are another kind, for which a compiler would compile again. Whoever certifies may
+    be inside it.
+    """
     seen = []
     model = TorchModel(Net(), "cpu")
     monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
     model.forward = lambda x: seen.append(x.is_inference()) or torch.zeros(len(x), 3)
-    if given == "trial":
-        assert model._fits((8, 1, 2, 2))
-    else:
-        model.vote(batch() if given == "numpy" else torch.from_numpy(batch()))
+    with torch.inference_mode(inside):
+        if given == "trial":
+            assert model._fits((8, 1, 2, 2))
+        elif given == "example":
+            model.forward(model._example((1, 2, 2), 8))
+        elif given == "digest":
+            scores_digest(model.forward, torch.zeros(8, 1, 2, 2))
+        else:
+            model.vote(batch() if given == "numpy" else torch.from_numpy(batch()).clone())
     assert seen == [False]
 
 

@@ -52,7 +52,7 @@ class OnDevice(TorchModel):
         assert isinstance(values, torch.Tensor)
         labels, classes = super().vote(values)
         with torch.inference_mode():
-            return Votes(torch.as_tensor(labels), classes)
+            return Votes(torch.as_tensor(labels, device=self._device), classes)
 
 
 def counts(model: Any, noise: Any, x: np.ndarray, batch: int = BATCH) -> tuple[Counts, Counts]:
@@ -94,6 +94,19 @@ def test_the_same_counts_as_on_the_cpu(options: Mapping[str, Any], batch: int) -
         shared = SharedNoise(sampler, KEY)
         for x in (IMAGE, 255 - IMAGE):
             assert counts(model, shared, x, batch) == on_cpu(a_law, x, SHARED_STREAM)
+
+
+def test_what_a_user_has_set_in_torch_changes_no_count() -> None:
+    """The device and the type of new tensors, and inference mode. On a CPU a device without memory stands for a GPU."""
+    usual, a_law = torch.get_default_dtype(), Gaussian("1/2")
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device(DEVICE if GPU else "meta"), torch.inference_mode():
+            model = on_device()
+            noise = FreshNoise(GpuSampler(a_law, model.placement, threads=1), KEY, STREAM)
+            assert counts(model, noise, IMAGE) == on_cpu(a_law, IMAGE)
+    finally:
+        torch.set_default_dtype(usual)
 
 
 class Doubtful:

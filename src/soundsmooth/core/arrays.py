@@ -16,7 +16,7 @@ class Fetched:
         if not isinstance(numbers, np.ndarray) and numbers.is_cuda:
             import torch
 
-            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._numbers = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
             self._numbers.copy_(numbers, non_blocking=True)
             self._arrived = torch.cuda.current_stream(numbers.device).record_event()
 

@@ -1,6 +1,7 @@
 """Ways to run a torch module: as it is, as a CUDA graph, or compiled. The way is promised like any kernel flag."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -102,6 +103,10 @@ def _aside(device: Any) -> Any:
 NOTHING_BY_TIMING: tuple[tuple[str, bool], ...] = (("deterministic", True), ("triton.autotune_pointwise", False))
 
 
+#: What torch calls it that nothing may be compiled again.
+NEVER_AGAIN = "fail_on_recompile"
+
+
 class Stance:
     """Whether torch's compiler may compile: a setting that all threads share.
 
@@ -134,7 +139,7 @@ class Stance:
         with self._changed:
             self._changed.wait_for(lambda: not self._compiling)
             if not self._voting:
-                self._set = torch.compiler.set_stance("fail_on_recompile")
+                self._set = torch.compiler.set_stance(NEVER_AGAIN)
             self._voting += 1
         try:
             yield
@@ -175,7 +180,21 @@ class Compiled:
 
     def __call__(self, batch: Any) -> Any:
         with STANCE.voting():
-            return self._run(batch)
+            try:
+                return self._run(batch)
+            except RuntimeError as error:
+                if NEVER_AGAIN not in str(error):
+                    raise
+                raise RuntimeError(
+                    f"something is not as it was when torch compiled the model ({_changed(error)}): set it back, or "
+                    "begin anew"
+                ) from error
+
+
+def _changed(error: RuntimeError) -> str:
+    """What torch says has changed since it compiled."""
+    found = re.search(r"^ *- [0-9/]+: (.+)", str(error), re.MULTILINE)
+    return first_line(error) if found is None else found[1].strip()
 
 
 #: Of torch's compiler: how often it compiles the same code, in a row and in all.

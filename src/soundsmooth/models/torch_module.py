@@ -305,7 +305,7 @@ class TorchModel(Model):
         from .torch_scores import chosen_scores, count_classes, first_maximum
 
         self._check_eval()
-        batch = self.cast(values)  # not in inference mode: compiled code takes one kind of tensor only
+        batch = self.cast(values)
         with self._torch.inference_mode():
             scores = chosen_scores(self._run(batch), None)
             classes = count_classes(scores, len(values))
@@ -348,14 +348,18 @@ class TorchModel(Model):
             torch.cuda.empty_cache()
 
     def cast(self, values: Any) -> "torch.Tensor":
-        """The batch on the device, in the precision and layout that were promised."""
+        """The batch on the device, in the precision and layout that were promised.
+
+        Guarantee: it is no tensor of inference mode, whoever calls. Compiled code takes one kind of tensor only.
+        """
         torch = self._torch
-        given = values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
-        batch = given.to(self._device, self._dtype)
-        if self._channels_last and batch.dim() == 4:
-            batch = batch.contiguous(memory_format=torch.channels_last)
-            batch = as_noise_lies(batch) if self._device.type == "cuda" else batch
-        return batch  # type: ignore[no-any-return]
+        with torch.inference_mode(False):
+            given = values if isinstance(values, torch.Tensor) else torch.from_numpy(values)
+            batch = given.to(self._device, self._dtype)
+            if self._channels_last and batch.dim() == 4:
+                batch = batch.contiguous(memory_format=torch.channels_last)
+                batch = as_noise_lies(batch) if self._device.type == "cuda" else batch
+            return batch.clone() if batch.is_inference() else batch  # type: ignore[no-any-return]
 
     def _run(self, batch: "torch.Tensor") -> Any:
         try:

@@ -192,8 +192,10 @@ def scores_digest(forward: Forward, rows: "torch.Tensor") -> str:
     """SHA-256 of the scores' bits for a batch that is always the same, of the size and type of these rows."""
     import torch
 
-    noise = torch.rand(rows.shape, generator=torch.Generator().manual_seed(22))
-    values = torch.empty_like(rows).copy_(3 * noise - 1)  # beyond [0, 1] on both sides, as noisy values are
+    with torch.inference_mode(False):  # compiled code takes one kind of tensor only, as batches are
+        seed = torch.Generator("cpu").manual_seed(22)
+        noise = torch.rand(rows.shape, generator=seed, dtype=torch.float32, device="cpu")
+        values = torch.empty_like(rows).copy_(3 * noise - 1)  # beyond [0, 1] on both sides, as noisy values are
     with torch.inference_mode():
         scores = forward(values)
     return hashlib.sha256(scores.double().cpu().contiguous().numpy().tobytes()).hexdigest()

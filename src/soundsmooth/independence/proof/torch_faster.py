@@ -84,7 +84,8 @@ def scores_alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "to
     """
     import torch
 
-    noise = torch.rand(example.shape, generator=torch.Generator().manual_seed(1)).to(example)
+    seed = torch.Generator("cpu").manual_seed(1)
+    noise = torch.rand(example.shape, generator=seed, dtype=torch.float32, device="cpu").to(example)
     batch = noise.contiguous(memory_format=torch.channels_last) if is_channels_last(example) else noise
     with torch.inference_mode():
         one, other = first(batch).double(), second(batch).double()
