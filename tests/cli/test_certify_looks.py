@@ -3,11 +3,13 @@
 import csv
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import soundsmooth as ss
 from command import error_of, run_command
+from soundsmooth.cli.certify import _left
 from soundsmooth.core.progress import Meter
 
 #: Image 17's selected class is not its label; image 0 is easy. Seed and threads fix the votes.
@@ -116,3 +118,13 @@ def test_a_log_has_a_line_with_votes_and_the_time_left(monkeypatch: pytest.Monke
     assert re.fullmatch(r"certifying: 0 of 2 images, \d+ votes, at most [\d:]+ left", lines[0])
     assert re.fullmatch(r"certifying: 2 of 2 images in [\d:]+, [\d.]+/\w+, [\d ]+ votes", lines[-1])
     assert len(lines) > 2
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_conclude_is_offered_where_it_works(measured: bool) -> None:
+    """Measured rows have still to vote alone, and only certify does that."""
+    promise = SimpleNamespace(independence=SimpleNamespace(measured=measured))
+    terms = SimpleNamespace(settings=SimpleNamespace(looks=object()), promise=promise)
+    said = _left(SimpleNamespace(path="run.db", terms=terms), None)
+    assert "the same command continues" in said
+    assert ("runs conclude" in said) == (not measured)

@@ -569,3 +569,9 @@ def test_another_number_of_threads_says_what_to_add(data: Path, tmp_path: Path) 
     run_command(*options, "--threads", "1")
     error = error_of(*options, "--threads", "2", "--batch-size", "50", "--no-votes")
     assert error.endswith("To continue it: add --batch-size 100 --threads 1 and leave out --no-votes")
+
+
+@pytest.mark.parametrize("command", ["certify", "predict", "verify", "commit"])
+def test_help_has_no_pictures(command: str) -> None:
+    """Words between colons become some."""
+    assert max(map(ord, run_command(command, "--help").stdout)) < 0x10000

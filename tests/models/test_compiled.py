@@ -209,6 +209,19 @@ class Switch(torch.nn.Module):
         return x.flatten(1) * Switch.factor
 
 
+def test_a_missing_compiler_is_an_error_before_any_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An issuer would have promised by then, and an auditor would take each block for one that fails."""
+
+    def missing(*_: object) -> None:
+        raise RuntimeError("there is no C++ compiler")
+
+    monkeypatch.setattr(ways, "Compiled", missing)
+    model = TorchModel(Net(), "cpu", compilation="torch-compile")
+    with pytest.raises(ValueError, match="there is no C\\+\\+ compiler"):
+        model.prepare((1, 2, 2), 8)
+    TorchModel(Net(), "cpu").prepare((1, 2, 2), 8)
+
+
 OTHER_SETTINGS = r"not as it was when torch compiled the model \(GLOBAL_STATE changed: autocast.*\): set it back"
 
 

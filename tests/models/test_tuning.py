@@ -521,6 +521,25 @@ def test_torch_prints_no_tables_while_it_chooses() -> None:
     assert config.autotune_num_choices_displayed != 0
 
 
+UNREAD = "Failed to un-pickle cache artifacts"
+
+
+def test_torch_does_not_tell_of_kernels_that_cannot_be_read() -> None:
+    """Ours is the error then: what torch says of it is a traceback."""
+    log, told = logging.getLogger("torch.compiler._cache"), list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    try:
+        assert torch.compiler.load_cache_artifacts(b"no kernels") is None
+        with tuning.own_caches():
+            assert torch.compiler.load_cache_artifacts(b"no kernels") is None
+            log.warning("another line")
+    finally:
+        log.removeHandler(handler)
+    assert told == [UNREAD, "another line"]
+
+
 def test_torch_tells_of_no_kernel_that_it_leaves_out() -> None:
     """A line for each, as of an error, on the screen of somebody who can do nothing about it. Other errors are told."""
     from torch._inductor.select_algorithm import log

@@ -159,8 +159,24 @@ def test_a_file_that_cannot_be_written_is_said_before_tuning(
     out: str | None, tmp_path: Path, untimed: list[int]
 ) -> None:
     smooth = smoother(artifact=tmp_path / "missing" / "net.artifact")
-    with pytest.raises(ValueError, match=r"there is no folder .*missing' for the tuned kernels"):
+    with pytest.raises(ValueError, match=r"there is no folder .*missing' to write to"):
         smooth.certify_all(IMAGES, out=out and tmp_path / out, **SMALL)
+    assert untimed == []
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_tuning(
+    tmp_path: Path, untimed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        smoother(artifact=tmp_path / "net.artifact").certify_all(IMAGES, **SMALL)
+    assert untimed == []
+
+
+def test_a_prediction_tunes_nothing(untimed: list[int]) -> None:
+    """And says so: without kernels the model would run as it is."""
+    with pytest.raises(ValueError, match="a prediction tunes no kernels: choose compile none"):
+        smoother().predict(IMAGES[0], n=100)
     assert untimed == []
 
 

@@ -170,11 +170,12 @@ def test_long_lists_are_cut() -> None:
 def test_a_run_is_not_continued_with_other_looks(other: dict[str, object], said: str, tmp_path: Path) -> None:
     """One short error, and not a byte of the file changes."""
     smooth, path = ss.Smoother(brightness_of_three, "1/4", batch_size=100, independence="assumed"), tmp_path / "run.db"
-    smooth.certify_all(PICTURES, n=1000, radii=[0, "1/4"], out=path).close()
+    labels = [0] * len(PICTURES)
+    smooth.certify_all(PICTURES, labels, n=1000, radii=[0, "1/4"], out=path).close()
     before = path.read_bytes()
     with pytest.raises(OtherTermsError, match=said) as found:
-        smooth.certify_all(PICTURES, n=1000, out=path, **other)
+        smooth.certify_all(PICTURES, labels, n=1000, out=path, **other)
     assert len(str(found.value)) < 400
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    smooth.certify_all(PICTURES, n=1000, radii=[0, "1/4"], out=path).close()  # as it was begun
+    smooth.certify_all(PICTURES, labels, n=1000, radii=[0, "1/4"], out=path).close()  # as it was begun

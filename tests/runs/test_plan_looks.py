@@ -92,6 +92,15 @@ def test_what_cannot_be_asked_is_refused(asked: dict[str, Any], text: str, tmp_p
     refused(ss.Smoother(DATA / "linear.onnx", "1/4", threads=1), asked, text, tmp_path)
 
 
+def test_without_labels_no_wrong_answer_is_skipped(tmp_path: Path) -> None:
+    smooth = ss.Smoother(DATA / "linear.onnx", "1/4", threads=1)
+    for asked in ({"skip_wrong": True}, {"skip_wrong": True, "radii": 0}):
+        with pytest.raises(ValueError, match="is wrong needs labels, and these images have none"):
+            smooth.certify_all(X, n=1000, out=tmp_path / "run.db", **asked)
+        smooth.commit(X, [None, 0], n=1000, seed="s", **asked)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("asked", "text"), REFUSED_UNPROVED, ids=str)
 @pytest.mark.parametrize("independence", ["assumed", "checked", "measured"])
 def test_what_positions_do_not_allow_is_refused(

@@ -88,7 +88,8 @@ def _so_far(store: Store, output: Output) -> str:
 def _left(store: Store, output: Output) -> str:
     """How a run that was stopped can be continued."""
     if store.path is not None:
-        ends = f", or soundsmooth runs conclude {store.path} ends it as it is" if store.terms.settings.looks else ""
+        settled = store.terms.settings.looks is not None and not store.terms.promise.independence.measured
+        ends = f", or soundsmooth runs conclude {store.path} ends it as it is" if settled else ""
         return f"; the same command continues{ends}"
     return "; this cannot be continued, a run with --out run.db can" if output.path else ""
 

@@ -259,7 +259,7 @@ OPTIONS = (
     Option("crop", INTEGER, To.DATA, ALL, "Take the middle CROP × CROP pixels of image files, after resizing.", "no",
            panel=MODEL),
     Option("weights", FILE, To.SMOOTHER, ALL,
-           "A file of weights for package.module:factory: .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin.",
+           "A file of weights for package.module:factory, as .safetensors, .pt, .pth, .pth.tar, .ckpt or .bin.",
            panel=MODEL),
     Option("output", TEXT, To.SMOOTHER, SMOOTHING,
            "The output that votes, of a model with several: its name, or its number from 0.", panel=MODEL),

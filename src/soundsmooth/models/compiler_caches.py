@@ -33,6 +33,8 @@ QUIET = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats
 LOUD, NO_ROOM = "torch._inductor.select_algorithm", "OutOfResources"
 #: And of what it uses itself.
 OUTDATED = "TypedStorage is deprecated"
+#: Who says in the log that kernels cannot be read, and in which words.
+DAMAGED, UNREADABLE = "torch.compiler._cache", "Failed to un-pickle cache artifacts"
 #: Of torch's compiler: it names torch's own assembler for Triton, in the environment.
 ASSEMBLER = "_set_triton_ptxas_path"
 
@@ -77,17 +79,24 @@ def _quiet() -> Iterator[None]:
     have changed.
     """
     warnings.filterwarnings("ignore", message=OUTDATED)
-    logger = logging.getLogger(LOUD)
-    logger.addFilter(_fits)
+    filters = [(logging.getLogger(LOUD), _fits), (logging.getLogger(DAMAGED), _is_of_others)]
+    for logger, shown in filters:
+        logger.addFilter(shown)
     try:
         yield
     finally:
-        logger.removeFilter(_fits)
+        for logger, shown in filters:
+            logger.removeFilter(shown)
 
 
 def _fits(record: logging.LogRecord) -> bool:
     """Whether a line of the log is about anything but a kernel that does not fit into the GPU."""
     return NO_ROOM not in record.getMessage()
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Whether a line of the log is about anything but kernels that cannot be read: that is an error of ours, too."""
+    return UNREADABLE not in record.getMessage()
 
 
 def _same_assembler() -> None:

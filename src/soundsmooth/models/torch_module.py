@@ -175,6 +175,8 @@ class TorchModel(Model):
             raise ValueError(f"independence cannot be proved for this module: {self.report.reason}")
         self._shortened, self.classes = (False, self.classes) if graph is None else (graph.shortened, graph.classes)
         self._independence = self._without_proof(shape, batch) if graph is None else PROVED
+        if self._voting.compilation == "torch-compile":  # no compiler is an error now, and not in each block
+            self._try_batch(shape, batch)
 
     def _without_proof(self, shape: tuple[int, ...], batch: int) -> Independence:
         """Measured, unless the module cannot vote alone in a fresh process (one that a notebook or script defines).

@@ -9,6 +9,7 @@ from ..certification.promise import Promise
 from ..core.plain_files import MissingFileError, read_plain
 from ..models.artifact import Artifact
 from ..models.compiled import AUTO, TUNED
+from .output import check_folder
 from .stored import RunTerms
 
 SUFFIX = ".artifact"
@@ -35,9 +36,10 @@ def chosen_way(begun: RunTerms | None, compilation: str, path: Path | None, name
     if begun is not None:
         return {"compile": promised, "artifact": promised_artifact(path, begun.promise)}
     kept = path if compilation == TUNED else None
-    if kept is not None and not kept.parent.is_dir():  # said before minutes of tuning
-        raise ValueError(f"there is no folder {str(kept.parent)!r} for the tuned kernels")
-    return {"compile": compilation, "artifact": None if kept is None else _read_artifact(kept)}
+    there = None if kept is None else _read_artifact(kept)
+    if kept is not None and there is None:
+        check_folder(kept)  # before minutes of tuning
+    return {"compile": compilation, "artifact": there}
 
 
 def promised_artifact(path: Path | None, promise: Promise) -> bytes | None:

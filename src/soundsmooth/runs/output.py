@@ -56,6 +56,11 @@ def check_new_file(path: Path, suffixes: tuple[str, ...]) -> None:
         raise ValueError(f"the output file must end in {' or '.join(suffixes)}, not {str(path)!r}")
     if os.path.lexists(path):  # a link that leads nowhere is there, too
         raise ValueError(f"{str(path)!r} exists; choose another name or remove it")
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """A ValueError if a new file cannot be made there."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {str(path.parent)!r} to write to")
     if not os.access(path.parent, os.W_OK):

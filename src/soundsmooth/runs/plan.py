@@ -125,6 +125,8 @@ def with_looks(settings: Settings, survey: ModelSurvey, inputs: Inputs) -> Setti
     if asked is None:
         check_bound(bound, 1, radii=False)
         return settings
+    if asked.skip_wrong and all(label is None for label in inputs.labels):
+        raise ValueError("to skip images whose selected class is wrong needs labels, and these images have none")
     shares = proved and asked.stops_early and settings.noise == "fresh"
     whole = None if shares else survey.batch
     looks = looks_for(asked, survey.law, settings.n, settings.alpha, bound, whole, _most_paid(survey.law, inputs))

@@ -15,6 +15,7 @@ from ..certification.votes import added
 from ..core.grid import Levels, Rounding
 from ..core.independence import Independence
 from ..exact import Rational, distance_above, fair_coin_rejected, probability
+from ..models.compiled import TUNED
 from ..noise import Purpose
 from ..noise.sources import FreshNoise
 from .classifier import Smoothing, check_unchanged
@@ -48,6 +49,8 @@ def predict(
     batch = smoothing.batch_for(x.shape, n, looks is not None)
     batch = sample_batch(replica.model, batch, n)
     identity = smoothing.prepared(x.shape, batch)
+    if identity.flags.get("compile") == TUNED and "artifact" not in identity.flags:
+        raise ValueError("a prediction tunes no kernels: choose compile none or torch-compile, or certify first")
     schedule = Looks((n,), (level,))
     if looks is not None:
         _check_proved(identity.independence)

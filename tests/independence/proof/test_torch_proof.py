@@ -1,11 +1,15 @@
 """torch modules: what torch.export makes of them is inspected and run; state and mixing are found out."""
 
 import gc
+import os
 import platform
+import subprocess
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -606,3 +610,20 @@ def test_a_module_that_cannot_be_exported_is_not_proved(capfd: pytest.CaptureFix
     assert "torch.export" in report.reason
     assert isinstance(ran, Function)
     assert capfd.readouterr() == ("", ""), "torch prints the graphs that it fails on"
+
+
+def test_a_folder_that_torch_cannot_make_is_no_missing_proof(tmp_path: Path) -> None:
+    """It says nothing of the module. Without it an honest run was refuted, and a new one had measured rows."""
+    (tmp_path / "file").touch()
+    code = (
+        "import torch, warnings; warnings.simplefilter('ignore')\n"
+        "from soundsmooth.models.torch_module import TorchModel\n"
+        "for _ in range(2):\n"
+        "    try: TorchModel(torch.nn.Flatten(), 'cpu').prepare((1, 2, 2), 3)\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    where = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "file" / "caches")}
+    done = subprocess.run([sys.executable, "-c", code], env=where, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2, done.stderr
+    assert all(line.startswith("torch cannot make a folder for its files") for line in lines)

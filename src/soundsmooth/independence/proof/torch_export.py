@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -55,8 +56,12 @@ class Exported:
 def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exported:
     """The module as a plain graph for any batch size, or for that of the example.
 
-    The graph shares its parameters' memory with `module`. Run it in the module's place.
+    The graph shares its parameters' memory with `module`. Run it in the module's place. A ValueError if torch has no
+    folder for its files: that says nothing of the module.
     """
+    trouble = _no_folder()
+    if trouble is not None:
+        raise ValueError(trouble)
     try:
         program, batch = _export(_on_cpu(module), example.cpu())
     except Exception as error:  # it is their code: anything can happen
@@ -68,6 +73,20 @@ def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exporte
     except Unproved as reason:
         return Exported(None, operators, batch, str(reason))
     return Exported(graph, operators, batch)
+
+
+@cache
+def _no_folder() -> str | None:
+    """Why torch cannot make its folder, which it wants when its compiler is first imported; a second import would fail
+    for another reason.
+    """
+    try:
+        from torch._dynamo import aot_compile  # noqa: F401
+    except OSError as error:
+        return f"torch cannot make a folder for its files ({error}): name another one in TORCHINDUCTOR_CACHE_DIR"
+    except ImportError:  # an older torch has no such part
+        pass
+    return None
 
 
 def _on_cpu(module: "torch.nn.Module") -> "torch.nn.Module":
