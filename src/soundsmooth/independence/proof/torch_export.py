@@ -84,8 +84,8 @@ def _no_folder() -> str | None:
         from torch._dynamo import aot_compile  # noqa: F401
     except OSError as error:
         return f"torch cannot make a folder for its files ({error}): name another one in TORCHINDUCTOR_CACHE_DIR"
-    except ImportError:  # an older torch has no such part
-        pass
+    except Exception:  # an older torch has no such part, or it failed before: torch.export says more
+        return None
     return None
 
 
