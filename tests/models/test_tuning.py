@@ -521,44 +521,43 @@ def test_torch_prints_no_tables_while_it_chooses() -> None:
     assert config.autotune_num_choices_displayed != 0
 
 
-UNREAD = "Failed to un-pickle cache artifacts"
-
-
-def test_torch_does_not_tell_of_kernels_that_cannot_be_read() -> None:
-    """Ours is the error then: what torch says of it is a traceback."""
-    log, told = logging.getLogger("torch.compiler._cache"), list[str]()
+@contextmanager
+def told_by(log: logging.Logger) -> Iterator[list[str]]:
+    """The lines of a log, as they come."""
+    told = list[str]()
     handler = logging.Handler()
     handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
     log.addHandler(handler)
     try:
+        yield told
+    finally:
+        log.removeHandler(handler)
+
+
+def test_torch_does_not_tell_of_kernels_that_cannot_be_read() -> None:
+    """Ours is the error then: what torch says of it is a traceback."""
+    log = logging.getLogger("torch.compiler._cache")
+    with told_by(log) as told:
         assert torch.compiler.load_cache_artifacts(b"no kernels") is None
         with tuning.own_caches():
             assert torch.compiler.load_cache_artifacts(b"no kernels") is None
             log.warning("another line")
-    finally:
-        log.removeHandler(handler)
-    assert told == [UNREAD, "another line"]
+    assert told == ["Failed to un-pickle cache artifacts", "another line"]
 
 
 def test_torch_tells_of_no_kernel_that_it_leaves_out() -> None:
     """A line for each, as of an error, on the screen of somebody who can do nothing about it. Other errors are told."""
     from torch._inductor.select_algorithm import log
 
-    told = list[str]()
-    handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
     no_room = (
         "Runtime error during autotuning: \n%s. \nIgnoring this choice.",
         "No valid triton configs. OutOfResources",
     )
-    log.addHandler(handler)
-    try:
+    with told_by(log) as told:
         with tuning.own_caches():
             log.error(*no_room)
             log.error("another error")
         log.error(*no_room)
-    finally:
-        log.removeHandler(handler)
     assert told == ["another error", no_room[0] % no_room[1]]
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from ..certification.certificate import Certificate
 from ..certification.promise import is_digest
+from ..runs.conclusion import why_not_concluded
 from ..runs.database import is_run
 from ..runs.information import names_of
 from ..runs.other_terms import OtherTermsError, how_to_continue
@@ -88,8 +89,8 @@ def _so_far(store: Store, output: Output) -> str:
 def _left(store: Store, output: Output) -> str:
     """How a run that was stopped can be continued."""
     if store.path is not None:
-        settled = store.terms.settings.looks is not None and not store.terms.promise.independence.measured
-        ends = f", or soundsmooth runs conclude {store.path} ends it as it is" if settled else ""
+        can_end = why_not_concluded(store.terms) is None
+        ends = f", or soundsmooth runs conclude {store.path} ends it as it is" if can_end else ""
         return f"; the same command continues{ends}"
     return "; this cannot be continued, a run with --out run.db can" if output.path else ""
 

@@ -1,5 +1,6 @@
 """The few operations that reading images and counting votes need, for NumPy arrays and for tensors on a GPU alike."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,16 @@ def concatenate(parts: list[Any]) -> Any:
     import torch
 
     return torch.cat(parts)
+
+
+def repeated_uniform(shape: Sequence[int], seed: int) -> Any:
+    """A tensor on the CPU with numbers between 0 and 1 in 32 bits: the same ones for a seed, whatever a user has set in
+    torch.
+    """
+    import torch
+
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.rand(tuple(shape), generator=generator, dtype=torch.float32, device="cpu")
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.arrays import repeated_uniform
 from ..core.errors import first_line
 from .artifact import WAY_OUT, Artifact, Way, compress
 from .compiled import Compiled, CudaGraph, Forward, nothing_by_timing
@@ -193,9 +194,9 @@ def scores_digest(forward: Forward, rows: "torch.Tensor") -> str:
     import torch
 
     with torch.inference_mode(False):  # compiled code takes one kind of tensor only, as batches are
-        seed = torch.Generator("cpu").manual_seed(22)
-        noise = torch.rand(rows.shape, generator=seed, dtype=torch.float32, device="cpu")
-        values = torch.empty_like(rows).copy_(3 * noise - 1)  # beyond [0, 1] on both sides, as noisy values are
+        values = torch.empty_like(rows).copy_(
+            3 * repeated_uniform(rows.shape, 22) - 1
+        )  # beyond [0, 1] on both sides, as noisy values are
     with torch.inference_mode():
         scores = forward(values)
     return hashlib.sha256(scores.double().cpu().contiguous().numpy().tobytes()).hexdigest()

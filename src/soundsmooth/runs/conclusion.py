@@ -12,6 +12,7 @@ from ..noise.law import promised_law
 from .image_votes import ImageVotes
 from .leases import Leases
 from .store import Store
+from .stored import RunTerms
 
 
 def conclude(store: Store) -> list[Certificate]:
@@ -23,14 +24,9 @@ def conclude(store: Store) -> list[Certificate]:
     Guarantee: a certificate is false with probability at most α over the key, whoever asks for this, and when. All of
     them are stored, or none is.
     """
-    terms = store.terms
-    if terms.settings.looks is None:
-        raise ValueError("the run promised no looks, so an unfinished image has proved nothing: only certify ends it")
-    if terms.promise.independence.measured:
-        raise ValueError(
-            f"independence is {terms.promise.independence}: rows of each image have still to vote alone, and only "
-            "certify does that"
-        )
+    why_not = why_not_concluded(store.terms)
+    if why_not is not None:
+        raise ValueError(why_not)
     with Leases(store) as leases, store.db.transaction():
         if leases.others_at_work():
             raise ValueError("another process is at work on the run: end it first, or wait for it")
@@ -39,6 +35,18 @@ def conclude(store: Store) -> list[Certificate]:
         if issued:
             store.note_time()
         return issued
+
+
+def why_not_concluded(terms: RunTerms) -> str | None:
+    """Why a run on these terms cannot be concluded; None if it can."""
+    if terms.settings.looks is None:
+        return "the run promised no looks, so an unfinished image has proved nothing: only certify ends it"
+    if terms.promise.independence.measured:
+        return (
+            f"independence is {terms.promise.independence}: rows of each image have still to vote alone, and only "
+            "certify does that"
+        )
+    return None
 
 
 def _certify(store: Store, place: int, votes: ImageVotes) -> Certificate:

@@ -36,15 +36,15 @@ def inspect_images(run: RunReader, result: Verification) -> "Inspection":
     independence was measured, exactly the rows that promise, seed and nonce name were voted alone, and those lost add
     up to the certificate's; each certificate fits its digest, and `audit.check_record` accepts it.
     """
-    before, promised = result.findings.count, int(run.promise.values["input count"])
+    before = result.findings.count
     result.tally.expect(run.promise)
     found = Inspection(run, result)
     found.read_environments()
     rows = merge(*map(found.placed_rows, PLACED), key=itemgetter(0))
     for place, group in groupby(rows, key=itemgetter(0)):
         found.inspect_image(place, list(group))
-    if len(found.numbers) != promised:
-        result.findings.add(f"there are {len(found.numbers)} images, but {promised} were promised")
+    if len(found.numbers) != result.tally.promised:
+        result.findings.add(f"there are {len(found.numbers)} images, but {result.tally.promised} were promised")
     if len(set(found.numbers)) != len(found.numbers):
         result.findings.add("two images have the same number")
     found.contradicted = result.findings.count > before

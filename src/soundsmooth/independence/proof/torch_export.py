@@ -59,9 +59,9 @@ def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exporte
     The graph shares its parameters' memory with `module`. Run it in the module's place. A ValueError if torch has no
     folder for its files: that says nothing of the module.
     """
-    trouble = _no_folder()
-    if trouble is not None:
-        raise ValueError(trouble)
+    why_not = _why_no_folder()
+    if why_not is not None:
+        raise ValueError(why_not)
     try:
         program, batch = _export(_on_cpu(module), example.cpu())
     except Exception as error:  # it is their code: anything can happen
@@ -76,7 +76,7 @@ def export_module(module: "torch.nn.Module", example: "torch.Tensor") -> Exporte
 
 
 @cache
-def _no_folder() -> str | None:
+def _why_no_folder() -> str | None:
     """Why torch cannot make its folder, which it wants when its compiler is first imported; a second import would fail
     for another reason.
     """
@@ -85,7 +85,7 @@ def _no_folder() -> str | None:
     except OSError as error:
         return f"torch cannot make a folder for its files ({error}): name another one in TORCHINDUCTOR_CACHE_DIR"
     except Exception:  # an older torch has no such part, or it failed before: torch.export says more
-        return None
+        pass
     return None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ...core.arrays import repeated_uniform
 from .torch_axes import AxisPart, NotFollowedError, View
 from .torch_export import Exported
 from .torch_graph import check_rules, constants
@@ -84,8 +85,7 @@ def scores_alike(first: "fx.GraphModule", second: "fx.GraphModule", example: "to
     """
     import torch
 
-    seed = torch.Generator("cpu").manual_seed(1)
-    noise = torch.rand(example.shape, generator=seed, dtype=torch.float32, device="cpu").to(example)
+    noise = repeated_uniform(example.shape, 1).to(example)
     batch = noise.contiguous(memory_format=torch.channels_last) if is_channels_last(example) else noise
     with torch.inference_mode():
         one, other = first(batch).double(), second(batch).double()
